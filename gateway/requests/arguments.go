@@ -17,18 +17,18 @@ import (
 // A get's arguments are checked against the prompt's definition before they are sent on:
 //
 //	required and absent                      refused
-//	optional and null                        taken for absent, unless its schema allows null
-//	without a schema, and not a string       refused: the protocol knows no other type
-//	with a schema                            the value as it was sent must satisfy it, of any type
-//	  that refers to another document,       refused: a schema that cannot be looked up must not pass for one that
+//	optional and null                        treated as absent, unless its schema allows null
+//	without a schema, and not a string       refused: the protocol then allows only strings
+//	with a schema                            the value, of any type, must satisfy the schema
+//	  that refers to another document,       refused: a schema that cannot be looked up must not count as one that
 //	  or is of an unknown dialect              allows everything (2026-07-28, "JSON Schema Usage")
 //	  that does not compile for another      logged, and the upstream decides
 //	    reason
 //	fixed by the configuration               refused: clients may not send it
-//	not in the definition                    sent on unchanged, of any type: only the upstream can know it
+//	not in the definition                    sent on unchanged, of any type: the upstream decides
 //
-// Arguments that pass reach the upstream byte for byte. Absent arguments stay absent, unless a
-// prompt block fixes them or gives them a default.
+// Arguments that pass reach the upstream byte for byte. Absent arguments stay absent, unless a prompt block fixes them or gives them a
+// default.
 
 const (
 	// maxArguments bounds the arguments of one get.
@@ -49,8 +49,8 @@ const (
 	argumentFixed      = "fixed"
 )
 
-// checkArguments refuses a get whose arguments do not match the prompt's definition. It returns
-// them without optional arguments that are null, unless their schema allows null: some clients
+// checkArguments refuses a get whose arguments do not match the prompt's definition. It returns the
+// arguments without optional ones that are null, unless their schema allows null: some clients
 // write null for a field that was left empty.
 func (s *schemas) checkArguments(
 	ctx context.Context, entry *catalog.Entry, arguments wire.Object,
@@ -116,7 +116,7 @@ func (s *schemas) checkSchema(
 	case err != nil && mustRefuse(err):
 		return invalidArgument(declared.Name, argumentUnverified, "its schema cannot be used: "+err.Error(), nil)
 	case err != nil:
-		return nil //nolint:nilerr // it was logged, and the upstream knows what its schema means
+		return nil //nolint:nilerr // it was logged, and the upstream decides
 	}
 	err = compiled.Check(ctx, value)
 	if invalid, ok := errors.AsType[*schema.Invalid](err); ok {
@@ -130,8 +130,8 @@ func (s *schemas) checkSchema(
 	return err
 }
 
-// mustRefuse reports whether all values are refused because their schema failed to compile with
-// err.
+// mustRefuse reports whether a schema that failed to compile with err refuses every value.
+// Otherwise the upstream decides about the values.
 func mustRefuse(err error) bool {
 	return errors.Is(err, schema.ErrExternal) || errors.Is(err, schema.ErrDialect)
 }
@@ -160,8 +160,8 @@ type schemas struct {
 	cache  *lru.Cache[schemaKey, func() (*schema.Schema, error)]
 }
 
-// schemaKey identifies an argument's schema. It has the schema's text, so that a changed schema has
-// another key.
+// schemaKey identifies an argument's schema. It includes the schema's text, so that a changed
+// schema gets another key.
 type schemaKey struct{ prompt, argument, schema string }
 
 func newSchemas(logger *slog.Logger) *schemas {
@@ -169,8 +169,8 @@ func newSchemas(logger *slog.Logger) *schemas {
 	return &schemas{logger, cache}
 }
 
-// compiled returns the compiled schema of a prompt's argument. If it compiles the schema now and
-// fails, it calls report.
+// compiled returns the compiled schema of a prompt's argument. If the schema does not compile,
+// report is called when it enters the cache, not at each use.
 func (s *schemas) compiled(prompt string, declared *catalog.Argument, report func(error)) (*schema.Schema, error) {
 	key := schemaKey{prompt, declared.Name, string(*declared.Schema)}
 	if compile, ok := s.cache.Get(key); ok {
@@ -217,7 +217,8 @@ func argumentIsFixed(name string) error {
 }
 
 // completionParams returns the params of a completion for the upstream. It refuses to complete a
-// fixed argument. If the client sends the arguments so far, it adds the overrides to them.
+// fixed argument. If the client sends the arguments that it has so far, completionParams adds the
+// overrides to them.
 func completionParams(entry *catalog.Entry, params wire.Object) (wire.Object, error) {
 	if argument, ok := params.Object("argument").Text("name"); ok && entry.Overrides.Fixes(argument) {
 		return nil, argumentIsFixed(argument)

@@ -19,8 +19,8 @@ import (
 // target is the prompt of a get or completion.
 type target struct {
 	// name is the requested name, and arguments are the arguments of a get. Both are empty if the
-	// request failed before they were read. They are kept for the audit log, because parsing them
-	// again would be most of the cost of a line.
+	// request failed before they were read. They are stored for the audit log: parsing them again
+	// would be most of the cost of a line.
 	name      string
 	arguments wire.Object
 	// readsSkill is true for the read of a SKILL.md, which counts as the get of a skill.
@@ -51,7 +51,7 @@ func (t *target) seen() string {
 // findHidden looks up a prompt that the caller does not see, for the audit log.
 func (t *target) findHidden(c *catalog.Catalog, audience *policy.Audience) {
 	if t.readsSkill {
-		for _, e := range c.Entries() { // without an early end, see findInView
+		for _, e := range c.Entries() { // no early exit: the time must not tell hidden from unknown, see findInView
 			if e.Skill != nil && e.URI() == t.name {
 				t.entry = e
 			}
@@ -64,7 +64,7 @@ func (t *target) findHidden(c *catalog.Catalog, audience *policy.Audience) {
 	}
 }
 
-// errAudit refuses a request that cannot be recorded.
+// errAudit returns the error for a request that cannot be recorded.
 func errAudit() *wire.Error {
 	return ownError(reasonAudit, "The audit log cannot be written, and nothing is answered without it: try again later")
 }
@@ -92,12 +92,12 @@ func (a *recorder) records(x *run) bool {
 	return cfg != nil && cfg.Access
 }
 
-// operatorSubject is the subject of operators. It differs from every principal's, which begins
-// with "user:".
+// operatorSubject is the subject of operators. A principal's subject begins with "user:" and is
+// never equal to it.
 const operatorSubject = "operator"
 
-// record records a request with its response: the error err, which the client gets as wireErr, or a
-// result. If it returns an error, the response must not be sent.
+// record writes a request and its response to the audit log. The response is a result, or the error
+// err, which the client gets as wireErr. If record returns an error, the response must not be sent.
 func (a *recorder) record(ctx context.Context, x *run, err error, wireErr *wire.Error) error {
 	r := x.r
 	line := audit.Line{
@@ -187,7 +187,7 @@ func (x *run) describeTarget(line *audit.Line) {
 	}
 }
 
-// completedArguments returns the argument to complete and the arguments that are already known.
+// completedArguments returns the argument to complete and the arguments that the client has so far.
 func completedArguments(params wire.Object) wire.Object {
 	argument, known := params.Object("argument"), params.Object("context").Object("arguments")
 	name, ok := argument.Text("name")

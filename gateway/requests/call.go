@@ -26,7 +26,8 @@ type call struct {
 	withoutReplies bool
 	// request is the request to the current owner. All owners get the same method and caller.
 	request upstream.Request
-	// relay is the relay of a call that ends with the client's request. A parked get has its own.
+	// relay passes the upstream's messages to the client during the call. A parked get has a relay
+	// of its own, because it outlasts the request.
 	relay upstream.Relay
 }
 
@@ -40,7 +41,7 @@ type outcome struct {
 	parked string
 }
 
-// newCall returns the call for a request, with these params, to the owners that may serve it.
+// newCall returns the call for a request. It sends params to one of the owners.
 func newCall(x *run, entry *catalog.Entry, owners []catalog.Owner, params wire.Object) call {
 	c := call{
 		entry: entry, params: params, owners: owners,
@@ -105,7 +106,7 @@ var (
 	errNoContents = errors.New("the result of resources/read has no array of contents")
 )
 
-// healthyFirst returns the owners in configuration order, but owners without a session last.
+// healthyFirst returns the owners in configuration order. Owners without a session come last.
 func (x *run) healthyFirst() []catalog.Owner {
 	if len(x.call.owners) == 1 {
 		return x.call.owners
@@ -142,7 +143,7 @@ func unanswered(err error) bool {
 type screening struct {
 	logger *slog.Logger
 	prompt string
-	blocks *screen.Screen // nil for none
+	blocks *screen.Screen // nil without screen blocks
 }
 
 // result checks the result of a get or a completion. The error for a rejected result names the

@@ -70,8 +70,8 @@ func (h *Handler) complete(ctx context.Context, x *run) (Result, error) {
 }
 
 // checkCompletion refuses params of a completion that no revision's schema allows. Some servers do
-// not answer such params, and their timeouts would open the circuit breaker for everyone. It
-// removes optional members that are null or an empty array, which is PHP's form of an empty object.
+// not answer such params, and the timeouts would open the circuit breaker for everyone. Optional
+// members that are null, or an empty array (PHP's form of an empty object), are removed.
 func checkCompletion(params wire.Object) (wire.Object, error) {
 	params = withoutNull(withoutNull(params, "ref", "title"), "context", "arguments")
 	argument := params.Object("argument")

@@ -11,7 +11,7 @@ import (
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
-// era has the functions that differ between the eras.
+// era contains the functions that differ between the eras.
 type era struct {
 	// own handles the methods that only this era has.
 	own func(h *Handler, x *run) (Result, error)
@@ -32,8 +32,8 @@ type era struct {
 	members func(members wire.Object, info jsontext.Value) wire.Object
 	// cacheable returns the members with the hints for caches, if the era has such hints.
 	cacheable func(members wire.Object, ttl time.Duration, scope string) wire.Object
-	// endList appends the members after a list's entries. It does not append _meta, but returns its
-	// members. isPartial reports whether part of the list may not be fresh.
+	// endList appends the members after a list's entries, except _meta, whose members it returns.
+	// isPartial is true if part of the list may be outdated.
 	endList func(x *run, dst []byte, of *policy.Audience, isPartial bool, info jsontext.Value) (_ []byte, meta wire.Object)
 }
 

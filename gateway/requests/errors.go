@@ -27,20 +27,20 @@ func AsWireError(err error) *wire.Error {
 	return wire.NewError(wire.ParseError, "Parse error: "+err.Error())
 }
 
-// ErrShuttingDown is the cause with which the end of the gateway cancels a request's context. The
-// request then fails with the error for a shutdown.
+// ErrShuttingDown is the cancellation cause of requests that the gateway cuts off when it stops.
+// They fail with data.reason "shutting_down".
 var ErrShuttingDown = errors.New("the gateway is shutting down")
 
-// Reasons of errors without an upstream.
+// The values of data.reason for errors that are not about an upstream.
 const (
 	reasonShuttingDown upstream.Reason = "shutting_down"
 	reasonAudit        upstream.Reason = "audit"
 )
 
-// shuttingDown returns the error for a request that the end of the gateway cut off.
+// shuttingDown returns the error for a request that the gateway cut off when it stopped.
 func shuttingDown() *wire.Error { return ownError(reasonShuttingDown, "The gateway is shutting down") }
 
-// ownError returns an error of the gateway's own after which the client may try again.
+// ownError returns an error of the gateway itself, after which the client may try again.
 func ownError(reason upstream.Reason, problem string) *wire.Error {
 	data := wire.Object{}.With("reason", wire.Quote(string(reason))).
 		With("retryAfterMs", wire.NumberID(defaultRetryMs))
@@ -74,8 +74,8 @@ func supportedVersions() jsontext.Value {
 // Overloaded returns the error for a request that does not fit in the gateway.
 func Overloaded(problem string) *wire.Error { return ownError(upstream.Overloaded, problem) }
 
-// errUnread returns the error for a request whose response does not fit in memory, beside unread
-// responses of its client or from its upstream.
+// errUnread returns the error for a response that does not fit in memory together with the unread
+// responses of the same client, or from the same upstream.
 func errUnread() *wire.Error {
 	return Overloaded("Too many bytes are unread: read the responses before you send more")
 }
@@ -90,7 +90,8 @@ func wireError(ctx context.Context, logger *slog.Logger, err error) *wire.Error 
 	if wireErr, ok := errors.AsType[*wire.Error](err); ok {
 		return wireErr
 	}
-	// Check this first, because this context has ended as well, and the client still waits.
+	// Check for a shutdown first: the context has ended in both cases, but here the client still
+	// waits.
 	if errors.Is(context.Cause(ctx), ErrShuttingDown) {
 		return shuttingDown()
 	}
@@ -103,7 +104,7 @@ func wireError(ctx context.Context, logger *slog.Logger, err error) *wire.Error 
 		return wire.NewError(wire.InternalError, "Internal error")
 	}
 	level := slog.LevelWarn
-	// The opening of a breaker is logged elsewhere, and a starting upstream has no cause.
+	// Package call logs the opening of a breaker, and a starting upstream has no cause to log.
 	if unavailable.Reason == upstream.BreakerOpen || unavailable.Reason == snapshot.Starting {
 		level = slog.LevelDebug
 	}
@@ -127,7 +128,7 @@ func unavailableMessage(u *upstream.Unavailable, retryMs int64) string {
 		return "No upstream is available yet" + tryAgain
 	}
 	name := strconv.Quote(u.Upstream)
-	if text := passing[u.Reason]; text != "" {
+	if text := temporary[u.Reason]; text != "" {
 		return name + text + tryAgain
 	}
 	switch u.Reason {
@@ -139,8 +140,8 @@ func unavailableMessage(u *upstream.Unavailable, retryMs int64) string {
 	return name + " is unavailable: " + string(u.Reason)
 }
 
-// passing are the messages for reasons that may pass by themselves.
-var passing = map[upstream.Reason]string{ //nolint:gochecknoglobals // a constant table
+// temporary contains the messages for reasons that may end without anyone's help.
+var temporary = map[upstream.Reason]string{ //nolint:gochecknoglobals // a constant table
 	upstream.Unreachable: " does not answer", upstream.BreakerOpen: " does not answer",
 	upstream.Timeout: " did not answer in time", upstream.Overloaded: " is overloaded",
 	upstream.RateLimited: " asks for a pause", snapshot.Starting: " is starting",
@@ -154,14 +155,13 @@ func unavailableData(u *upstream.Unavailable, retryMs int64) jsontext.Value {
 	return data.With("reason", wire.Quote(string(u.Reason))).With("retryAfterMs", wire.NumberID(retryMs)).JSON()
 }
 
-// rulesTakeTooLong returns the error for conditions or screens that exceed their time. The log
-// has the location of the rule, or the prompt of the screens.
+// rulesTakeTooLong returns the error for conditions or screens that exceed their time limit. The
+// log names the rule, or the screened prompt.
 func rulesTakeTooLong() *wire.Error {
 	return Overloaded("The rules for the prompts take too long: try again")
 }
 
-// viewError returns the error for a client whose view is not known: its conditions take too long, or it has
-// left.
+// viewError returns the client's error after [snapshot.Snapshot.RequestView] failed: the conditions took too long, or the client has left.
 func viewError(err error) error {
 	if errors.Is(err, policy.ErrBudget) {
 		return rulesTakeTooLong()
@@ -169,7 +169,7 @@ func viewError(err error) error {
 	return err
 }
 
-// recovered turns a panic into an error if it is deferred. Some requests run on the gateway's own
+// recovered, when deferred, turns a panic into an error. Some requests run on the gateway's own
 // goroutines, where a panic would end the process.
 func recovered(err *error) {
 	if broke := recover(); broke != nil {
@@ -177,9 +177,8 @@ func recovered(err *error) {
 	}
 }
 
-// Error codes that clients of 2026-07-28 must not get from the gateway as they are (Overview,
-// "Error Codes"): the range that this revision reserves, and the earlier code for an unknown
-// resource.
+// Error codes that the gateway must not pass on to clients of 2026-07-28 (Overview, "Error Codes"):
+// the range that this revision reserves, and the earlier code for an unknown resource.
 const (
 	firstReserved, lastReserved = -32099, -32020
 	resourceNotFound            = -32002
@@ -207,8 +206,8 @@ func forModern(
 	case code == resourceNotFound:
 		return nil, answer.Recode(wire.InvalidParams, answer.Data)
 	case firstReserved <= code && code <= lastReserved:
-		// The error is about the gateway's request to the upstream. The client would apply it to
-		// its own request; -32022 would make it change its revision.
+		// The error is about the gateway's request to the upstream, but the client would apply it
+		// to its own request. For example, -32022 would make it change its revision.
 		data := wire.Object{}
 		if answer.Data.Kind() == '{' {
 			data = wire.Members(answer.Data)
@@ -221,8 +220,8 @@ func forModern(
 	return nil, answer // -32000 to -32019 belong to implementations
 }
 
-// lacks reports whether a client did not declare the capabilities in the data of a
-// [wire.MissingClientCapability].
+// lacks reports whether a client did not declare the capabilities that the data of a
+// [wire.MissingClientCapability] requires.
 func lacks(declared wire.Capabilities, data jsontext.Value) bool {
 	required := wire.ReadCapabilities(wire.Members(data).Object("requiredCapabilities"))
 	return required != 0 && !declared.Has(required)

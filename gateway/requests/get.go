@@ -59,8 +59,8 @@ func (h *Handler) find(ctx context.Context, x *run) (*catalog.Entry, []catalog.O
 // findPrompt finds the prompt with a name, for a get or completion.
 func (h *Handler) findPrompt(ctx context.Context, x *run, name string) (*catalog.Entry, []catalog.Owner, error) {
 	x.target = target{name: name}
-	// Check this before the lookup, so that the refusal does not depend on whether the caller sees
-	// the prompt.
+	// Refuse before the lookup, so that the refusal does not depend on whether the caller sees the
+	// prompt.
 	if h.audit.log.Refuses() {
 		return nil, nil, errAudit()
 	}
@@ -96,8 +96,8 @@ func (h *Handler) findInView(
 	if err != nil {
 		return nil, nil, viewError(err)
 	}
-	// Look in the view, not in the catalog: evaluating an entry's conditions takes time, by which a
-	// client could tell a hidden name from an unknown one.
+	// Look in the view, not in the catalog: evaluating an entry's conditions takes time, and a
+	// client could measure it to tell a hidden name from an unknown one.
 	entry := lookup(audience, view)
 	if entry == nil {
 		x.target.notFound = true
@@ -111,7 +111,7 @@ func (h *Handler) findInView(
 	return entry, entry.OwnersFor(audience), nil
 }
 
-// found sets the entry of the request and its screens.
+// found sets the request's entry, and the screens of the entry's team.
 func (x *run) found(h *Handler, entry *catalog.Entry) {
 	x.target.entry = entry
 	x.screening = screening{h.logger, entry.Name, x.snapshot.Screen(entry.Team)}
@@ -124,8 +124,8 @@ func (h *Handler) limit(x *run) error {
 		return nil
 	}
 	s := x.snapshot
-	// The response would not fit in memory beside the client's unread responses, so the upstream
-	// would work in vain.
+	// Refuse before the upstream works: the response would not fit in memory beside the client's
+	// unread responses.
 	share := s.Config.Gateway.MaxBuffered
 	if h.ledger.Busy(share) && h.ledger.Full(share, x.Key()) {
 		return errUnread()
@@ -134,7 +134,7 @@ func (h *Handler) limit(x *run) error {
 }
 
 // check checks the client's arguments against the definition. It returns the params for the
-// upstream, still with the exposed name.
+// upstream, which still contain the exposed name.
 func (h *Handler) check(ctx context.Context, x *run, entry *catalog.Entry) (wire.Object, error) {
 	params := x.r.Params
 	if x.target.linked {
@@ -163,8 +163,7 @@ func (h *Handler) check(ctx context.Context, x *run, entry *catalog.Entry) (wire
 	return params, nil
 }
 
-// callUpstream makes the call of a get, or continues the call to which the client has returned with
-// its replies.
+// callUpstream makes the call of a get, or continues a parked call with the client's replies.
 func (h *Handler) callUpstream(ctx context.Context, x *run) (result upstream.Result, err error) {
 	waiting, err := x.resumedFrom()
 	switch {
@@ -174,8 +173,8 @@ func (h *Handler) callUpstream(ctx context.Context, x *run) (result upstream.Res
 		x.outcome, err = h.parked.resume(ctx, x, waiting)
 	default:
 		if !x.target.linked {
-			// Add overrides only now: clients may not send fixed arguments, and the overrides were
-			// checked against the schemas at admission.
+			// Add overrides after the check of the arguments: clients may not send fixed arguments,
+			// and the overrides were checked against the schemas at admission.
 			x.call.params = withOverrides(x.call.entry, x.call.params)
 		}
 		x.outcome, err = x.era.ask(ctx, h, x)

@@ -24,9 +24,9 @@ const Name = "promptweir"
 // Options configure a [Handler].
 type Options struct {
 	Logger *slog.Logger
-	// Version is the gateway's version, for clients.
+	// Version is the gateway's version in its serverInfo; empty means "0".
 	Version string
-	// Ledger counts what responses hold until they are written; if nil, the handler makes one.
+	// Ledger counts the memory of responses until they are written. If it is nil, [New] makes one.
 	Ledger *edge.Ledger
 	// Audit records requests; nil records none.
 	Audit *audit.Log
@@ -52,7 +52,7 @@ type Handler struct {
 	gets    promptGets
 }
 
-// New returns a handler of requests with the snapshots of a source.
+// New returns a handler. It takes newer snapshots from source during startup and after a reload.
 func New(source *snapshot.Source, opts Options) *Handler {
 	if opts.Ledger == nil {
 		opts.Ledger = edge.New(edge.Options{})
@@ -68,7 +68,7 @@ func New(source *snapshot.Source, opts Options) *Handler {
 	return h
 }
 
-// Close ends the parked gets and waits for them. No more gets are parked.
+// Close cancels the parked gets and waits for their calls to return. Later gets are not parked.
 func (h *Handler) Close() { h.parked.close() }
 
 // Parked returns the number of parked gets.
@@ -92,8 +92,9 @@ func (h *Handler) Handle(ctx context.Context, r *Request, scope *Scope, buffer [
 	scope.result.Release() // the copies of a file that was read are no longer needed
 	if err == nil {
 		out = x.respond(buffer, result, h.info)
-		// Do this before the outcome is recorded, because a response that does not fit is refused.
-		// A small response fits in buffers that its connection has anyway.
+		// Count the response before conclude records the outcome, because a response that does not
+		// fit is refused. A small response is not counted: it fits in the buffers of its
+		// connection.
 		if size := len(out.JSON) + len(out.large); size >= edge.Least {
 			err = h.hold(x, x.outcome.owner, size)
 		}
@@ -119,14 +120,15 @@ func errorResponse(buffer []byte, r *Request, refusal *wire.Error) Response {
 	return Response{JSON: wire.AppendError(buffer[:0], r.Message.ID, refusal), Code: refusal.Code}
 }
 
-// conclude records how a request ended, and returns the error for its caller, or nil if the caller
-// gets the result. If a request must be recorded but cannot be, it returns an error.
+// conclude writes the request to the audit log, and returns the error for its caller; nil if the
+// caller gets the result. If the line cannot be written, it sets err and returns [errAudit].
 func (h *Handler) conclude(ctx context.Context, x *run, err *error) (refusal *wire.Error) {
 	if *err != nil {
 		refusal = wireError(ctx, h.logger, *err)
 	}
 	if h.audit.records(x) {
-		// The line has the time until now. end sets took again, to include the writing of the line.
+		// The line has the duration so far. [instruments.end] sets took again, with the time for
+		// writing the line.
 		x.took = time.Since(x.r.Received)
 		if h.audit.record(ctx, x, *err, refusal) != nil {
 			refusal = errAudit()
@@ -136,8 +138,8 @@ func (h *Handler) conclude(ctx context.Context, x *run, err *error) (refusal *wi
 	return refusal
 }
 
-// hold counts memory for the client and an upstream, and releases the memory that it counted
-// before.
+// hold counts the memory of a response for the client and for an upstream, in place of the
+// response's earlier count. It returns [errUnread] if the bytes do not fit.
 func (h *Handler) hold(x *run, owner string, bytes int) (err error) {
 	x.scope.result.Release()
 	held, ok := h.ledger.Acquire(x.snapshot.Config.Gateway.MaxBuffered, x.Key(), owner, bytes)
@@ -173,7 +175,7 @@ func (h *Handler) answer(ctx context.Context, x *run) (result Result, err error)
 	}
 }
 
-// dispatch returns the result of the function for the request's method.
+// dispatch calls the function for the request's method.
 func (h *Handler) dispatch(ctx context.Context, x *run) (Result, error) {
 	method := x.r.Message.Method
 	switch {
@@ -224,7 +226,7 @@ func (r *Request) setLogLevel() (Result, error) {
 	return Result{JSON: emptyObject}, nil
 }
 
-// serverInfo returns the Implementation of a gateway with a version.
+// serverInfo returns the gateway's Implementation (MCP's name and version object) as JSON.
 func serverInfo(version string) jsontext.Value {
 	if version == "" {
 		version = "0"
@@ -232,11 +234,11 @@ func serverInfo(version string) jsontext.Value {
 	return wire.Object{}.With("name", wire.Quote(Name)).With("version", wire.Quote(version)).JSON()
 }
 
-// ServerInfo returns the gateway's Implementation as JSON.
+// ServerInfo returns the gateway's Implementation (MCP's name and version object) as JSON.
 func (h *Handler) ServerInfo() jsontext.Value { return h.info }
 
-// capabilities returns the gateway's capabilities for the client. 2024-11-05 cannot declare
-// completions.
+// capabilities returns the gateway's capabilities for the client. Revision 2024-11-05 has no
+// completions capability.
 func capabilities(r *Request) jsontext.Value {
 	declared := wire.Object{}.
 		With("prompts", jsontext.Value(`{"listChanged":true}`)).

@@ -81,13 +81,13 @@ func callOrPark(ctx context.Context, h *Handler, x *run) (outcome, error) {
 }
 
 // collectInput asks the client for the input that a modern upstream requires, and reports whether
-// to call again with the replies. If last is true, a requirement is an error.
+// to call again with the replies. If last is true, required input is an error.
 func (x *run) collectInput(ctx context.Context, o *outcome, last bool) (again bool, err error) {
 	result, err := wire.ParseObject(o.result.JSON)
 	if kind, _ := result.Text("resultType"); err != nil || kind != wire.ResultInputRequired {
 		return false, err
 	}
-	// Check this before the client is asked, because its reply would be discarded.
+	// Fail before the client is asked, because its reply would be discarded.
 	if last {
 		return false, wire.NewError(wire.InternalError, "The upstream required input too many times")
 	}
@@ -99,7 +99,8 @@ func (x *run) collectInput(ctx context.Context, o *outcome, last bool) (again bo
 		return false, err
 	}
 	c := &x.call
-	// Replies and state are for the server that asked. Clone: the owners belong to the catalog.
+	// Only the server that asked may get the replies and its state. Clone: the owners belong to the
+	// catalog.
 	c.owners = slices.DeleteFunc(slices.Clone(c.owners), func(owner catalog.Owner) bool { return owner.Upstream != o.owner })
 	c.params = c.params.Without(func(name string) bool { return name == memberState || name == memberResponses })
 	if len(replies) > 0 {
@@ -122,7 +123,7 @@ func (x *run) collectReplies(ctx context.Context, serverRequests wire.Object) (w
 			return nil, ctx.Err()
 		}
 	}
-	// Replies have the keys of the server requests. Each goroutine writes to its own element.
+	// A reply has the key of its server request. Each goroutine writes to its own element.
 	replies := slices.Clone(serverRequests)
 	group, ctx := errgroup.WithContext(ctx)
 	for i, request := range serverRequests {
@@ -139,8 +140,7 @@ func (x *run) collectReplies(ctx context.Context, serverRequests wire.Object) (w
 	}
 	err := group.Wait()
 	if refusal, ok := errors.AsType[*wire.Error](err); ok {
-		// With its own code, the refusal of a server request would look like an error of the get,
-		// such as an unknown method.
+		// Replace the code: a code such as "unknown method" would look like an error of the get.
 		return nil, inputRefused(refusal.Message)
 	}
 	return replies, err
@@ -148,15 +148,15 @@ func (x *run) collectReplies(ctx context.Context, serverRequests wire.Object) (w
 
 // requestState is the content of a sealed requestState, which replaces the upstream's.
 type requestState struct {
-	// Principal, Prompt, Params (a digest) and Variant are the get's. A repetition must have the
-	// same.
+	// Principal, Prompt, Params (a digest) and Variant identify the get. Only the same get may be
+	// repeated with the state.
 	Principal, Prompt, Params string
 	Variant                   config.Variant `json:",omitempty"`
 	// Owner is the server that requires the input, see [snapshot.Generation.ServerID].
 	Owner string
 	// Expires is in seconds since 1970.
 	Expires int64
-	// Own is the upstream's state as it was sent; nil if the upstream sent none.
+	// Own is the upstream's own state, unchanged; nil if the upstream sent none.
 	Own []byte
 	// Waiting is the id of the parked get that continues with the replies; empty if the upstream is
 	// called again.
@@ -211,10 +211,10 @@ func openState(s *snapshot.Snapshot, token string) (state requestState, ok bool)
 }
 
 // resumedFrom checks the get's requestState, if it has one. It restricts the call to the owner that
-// issued the state, or returns the id of the parked get that continues.
+// issued the state, or returns the id of the parked get to continue.
 func (x *run) resumedFrom() (waiting string, err error) {
 	r, c := x.r, &x.call
-	// For a legacy client, these members have no meaning.
+	// In a legacy client's params, these members have no meaning.
 	if !r.Modern() || r.Params.Get(memberState) == nil && r.Params.Get(memberResponses) == nil {
 		return "", nil
 	}
@@ -223,7 +223,7 @@ func (x *run) resumedFrom() (waiting string, err error) {
 	if !ok || !state.fits(x) {
 		return "", errState()
 	}
-	// The parked call has its owner and params already.
+	// The parked call already has its owner and params.
 	if state.Waiting != "" {
 		return state.Waiting, nil
 	}
@@ -246,7 +246,7 @@ func (x *run) resumedFrom() (waiting string, err error) {
 	return "", nil
 }
 
-// checkAccepted refuses a get whose client declined the request for input, because the upstream
+// checkAccepted refuses a get whose client declined to provide the input, because the upstream
 // would refuse the get again.
 func checkAccepted(replies wire.Object) error {
 	for _, reply := range replies {
@@ -257,8 +257,8 @@ func checkAccepted(replies wire.Object) error {
 	return nil
 }
 
-// inputRefused returns the error for a get whose client refused to be asked. words are the client's
-// message or action.
+// inputRefused returns the error for a get whose client did not provide the input. words are the
+// client's message or action.
 func inputRefused(words string) *wire.Error {
 	return wire.NewError(wire.InternalError, "The client did not provide the required input: "+words)
 }

@@ -20,9 +20,10 @@ const maxBuckets = 10_000
 
 // SharedLimits count requests over all replicas of the gateway.
 type SharedLimits interface {
-	// Acquire counts a request of a principal, given by its key, against the rate of each limit, or
-	// against none if it has to wait. It must return quickly. An error means that the replicas
-	// cannot count together now. Do not change limits afterwards.
+	// Acquire counts a request of a principal, given by its key, against the rate of each limit. If
+	// the request must wait, Acquire counts it against none and returns the wait. It must return
+	// quickly. An error means that the replicas cannot count together now. Do not change limits
+	// afterwards.
 	Acquire(principal string, limits []*config.Limit) (wait time.Duration, err error)
 }
 
@@ -34,8 +35,8 @@ type limits struct {
 
 // bucketKey identifies one principal's bucket of one limit block.
 type bucketKey struct {
-	// limit is the block with Place and Streams cleared: changes of these keep the bucket on a
-	// reload.
+	// limit is the block with Place and Streams cleared: a reload that changes only these keeps the
+	// bucket.
 	limit     config.Limit
 	principal string
 }
@@ -49,7 +50,7 @@ func keyOf(limit *config.Limit, principal string) bucketKey {
 // bucket is one principal's state for one limit.
 type bucket struct {
 	rate        *rate.Limiter
-	concurrency int // 0 for no bound
+	concurrency int // 0 means unlimited
 
 	mu       sync.Mutex // guards inFlight
 	inFlight int
@@ -60,10 +61,11 @@ func newLimits(shared SharedLimits) *limits {
 	return &limits{shared, buckets}
 }
 
-// counted has the shares of a request that limits count. The zero value has none.
+// counted lists the buckets that count a request; nil if no limit counts it.
 type counted []acquired
 
-// acquired is a request's share of a bucket. reservation is nil if the rate does not count it.
+// acquired is a bucket that counts a request. reservation is nil if the bucket counts only its
+// concurrency.
 type acquired struct {
 	bucket      *bucket
 	reservation *rate.Reservation
@@ -78,7 +80,7 @@ func (c *counted) release() {
 }
 
 // count counts the request against limits until its scope is closed. If the request begins again
-// with another configuration, it no longer counts against the earlier limits.
+// with another configuration, count first removes it from the earlier limits.
 func (x *run) count(l *limits, blocks ...*config.Limit) (err error) {
 	x.scope.limited.release()
 	x.scope.limited, err = l.acquire(&x.caller.Principal, blocks...)
@@ -86,7 +88,7 @@ func (x *run) count(l *limits, blocks ...*config.Limit) (err error) {
 }
 
 // acquire counts a request against each limit that is not nil, or against none if one is used up.
-// With replicas, rates hold over all of them. Requests in flight are counted only here.
+// With replicas, rates hold over all of them, and concurrency only per replica.
 func (l *limits) acquire(principal *policy.Principal, blocks ...*config.Limit) (counted, error) {
 	if !slices.ContainsFunc(blocks, limitsRequests) {
 		return nil, nil
@@ -101,11 +103,11 @@ func (l *limits) acquire(principal *policy.Principal, blocks ...*config.Limit) (
 	if err != nil {
 		return nil, err
 	}
-	// Clone the blocks, so that they stay on the stack if there are no shared limits.
+	// Clone: without it, the compiler would allocate blocks on the heap even without shared limits.
 	wait, err := l.shared.Acquire(key, slices.Clone(blocks))
 	switch {
 	case err != nil:
-		// Release first. Otherwise the request would count twice as in flight.
+		// Release first, or the request would count twice as in flight.
 		c.release()
 		return l.acquireHere(key, blocks, true)
 	case wait > 0:
@@ -115,8 +117,8 @@ func (l *limits) acquire(principal *policy.Principal, blocks ...*config.Limit) (
 	return c, nil
 }
 
-// acquireHere is acquire for this replica alone. If rated is false, it counts only requests in
-// flight.
+// acquireHere is [limits.acquire] for this replica alone. If rated is false, it counts only
+// concurrency.
 func (l *limits) acquireHere(principal string, blocks []*config.Limit, rated bool) (c counted, err error) {
 	now := time.Now()
 	for _, block := range blocks {
@@ -138,7 +140,7 @@ func (l *limits) acquireHere(principal string, blocks []*config.Limit, rated boo
 	return c, nil
 }
 
-// limitsRequests reports whether a block exists and limits more than streams.
+// limitsRequests reports whether a block exists and limits requests, not only streams.
 func limitsRequests(l *config.Limit) bool { return l != nil && (l.Rate > 0 || l.Concurrency > 0) }
 
 func (l *limits) bucket(key bucketKey) *bucket {
@@ -155,17 +157,17 @@ func (l *limits) bucket(key bucketKey) *bucket {
 	return b
 }
 
-// acquire counts one request, or returns how long to wait. If rated is false, only the number in
-// flight bounds it.
+// acquire counts one request, or returns how long to wait. If rated is false, only the concurrency
+// can make it wait.
 func (b *bucket) acquire(now time.Time, rated bool) (reservation *rate.Reservation, wait time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.concurrency > 0 && b.inFlight >= b.concurrency {
-		// The end of the requests in flight is unknown.
+		// Nothing tells when a request in flight will end, so the wait is a guess.
 		return nil, defaultRetryMs * time.Millisecond
 	}
 	if rated {
-		// AllowN does not return how long to wait.
+		// Not AllowN, which does not return the wait.
 		reservation = b.rate.ReserveN(now, 1)
 		if wait := reservation.DelayFrom(now); wait > 0 {
 			reservation.CancelAt(now)

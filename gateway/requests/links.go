@@ -34,8 +34,8 @@ const (
 	maxLinks = 256
 )
 
-// Supports reports whether the client can use a method of the Skills extension, or of resources.
-// Revisions before 2025-11-25 have no extensions.
+// Supports reports whether the client can use a method of the Skills extension or of resources. It
+// is false for other methods. Revisions before 2025-11-25 have no extensions.
 func (r *Request) Supports(method string) bool { return supports(r.Snapshot, r.Revision, method) }
 
 func supports(s *snapshot.Snapshot, revision, method string) bool {
@@ -59,7 +59,8 @@ func (r *Request) readsLink(s *snapshot.Snapshot) bool {
 func (h *Handler) findLink(ctx context.Context, x *run) (*catalog.Entry, []catalog.Owner, error) {
 	uri, _ := x.r.Params.Text("uri")
 	x.target = target{name: uri, linked: true}
-	// For the audit log only. Authorization below decides whether the link may be read.
+	// This lookup is for the audit log only. The lookup in the view decides whether the link may be
+	// read.
 	if link, err := x.openLink(uri); err == nil {
 		x.target.setLink(link)
 	}
@@ -107,8 +108,8 @@ func (x *run) openLink(uri string) (seal.Link, error) {
 		return seal.Link{}, err
 	}
 	u := linkedUpstream(x.snapshot, link.Owner)
-	// The token alone would be enough. The rest is compared so that a link has only one spelling,
-	// and becomes invalid when the prefix changes.
+	// The token alone identifies the link. Compare the whole uri, so that a link has only one
+	// spelling, and becomes invalid when the prefix changes.
 	if u == nil || linkURI(u, parts[1], link.URI) != uri {
 		return seal.Link{}, errNoLink
 	}
@@ -126,7 +127,7 @@ func linkedUpstream(s *snapshot.Snapshot, label string) *config.Upstream {
 }
 
 // linkURI returns the uri of a link for clients. The token identifies the link. The prefix shows
-// the upstream to people, the last segment shows the file extension to hosts; [run.openLink]
+// the upstream to people, and the last segment shows the file extension to hosts. [run.openLink]
 // compares both.
 func linkURI(u *config.Upstream, token, own string) string {
 	path, _, _ := strings.Cut(own, "#")
@@ -139,7 +140,7 @@ func linkURI(u *config.Upstream, token, own string) string {
 }
 
 // sealLinks returns the result of a get or read with links that the client can read. Local callers
-// cannot read links, and get the server's uris.
+// cannot read links, so their result keeps the server's uris.
 func (x *run) sealLinks(ctx context.Context, result jsontext.Value) jsontext.Value {
 	owner, prompt := x.outcome.owner, x.call.entry.Name
 	u := linkedUpstream(x.snapshot, owner)
@@ -184,7 +185,8 @@ func (x *run) sealLinks(ctx context.Context, result jsontext.Value) jsontext.Val
 	return result
 }
 
-// isForClients reports whether clients fetch or show a uri themselves, or read it as a skill's file.
+// isForClients reports whether clients fetch or show a uri themselves, or read it as a file of a
+// skill.
 func isForClients(uri string) bool {
 	scheme, _, _ := strings.Cut(uri, ":")
 	switch strings.ToLower(scheme) {
@@ -194,9 +196,9 @@ func isForClients(uri string) bool {
 	return false
 }
 
-// cacheableRead adds the hints for caches to the result of reading a link, for clients of
-// 2026-07-28. The result is fresh for the time that the server returned, but not longer than a
-// list, because policy may change.
+// cacheableRead adds the cache hints of 2026-07-28 to the result of reading a link. The result
+// stays fresh for the time that the server returned, but at most as long as a list, because policy
+// may change.
 func (x *run) cacheableRead(result upstream.Result) upstream.Result {
 	// Results between two legacy peers have no hints, and neither has a result that requires input.
 	if !x.r.Modern() && !wire.Modern(result.Revision) || wire.KindOf(result.JSON, "contents") != '[' {

@@ -20,16 +20,16 @@ import (
 )
 
 // The times for which a client may cache a list: degradedTTL while an upstream in its view is
-// degraded, otherwise healthyTTL, or less if a server in its view has a shorter TTL and does not
-// report changes. The time does not count down with the server's own, so that equal requests get
-// equal bytes, and clients do not all return at the same moment.
+// degraded, otherwise healthyTTL. A server in the view with a shorter TTL that does not report
+// changes reduces the time to its TTL. The age of the server's list is not subtracted, so that
+// equal requests get equal bytes, and clients do not all return at the same moment.
 const (
 	healthyTTL  = time.Minute
 	degradedTTL = 5 * time.Second
 )
 
-// MetaPartial is the _meta key under which a list names the upstreams whose part is not fresh, or
-// whose gets fail.
+// MetaPartial is the _meta key under which a list names the upstreams whose prompts may be outdated
+// or missing, or whose gets fail.
 const MetaPartial = wire.MetaPrefix + "partial"
 
 // list returns the result of prompts/list or skills/list: one page of the caller's view, from
@@ -53,7 +53,8 @@ func (h *Handler) list(ctx context.Context, x *run) (Result, error) {
 	}
 	skills := x.r.Message.Method == wire.SkillsList
 	if view = view.Kind(skills); view.Len() == 0 {
-		// Clients would trust an empty list, so it is an error until a server was listed.
+		// A client would believe that an empty list is complete. Return an error until one of its
+		// servers has been listed.
 		if err := s.CheckListed(audience); err != nil {
 			return Result{}, err
 		}
@@ -68,7 +69,7 @@ func (h *Handler) list(ctx context.Context, x *run) (Result, error) {
 	return page, nil
 }
 
-// page returns the page of entries after a name.
+// page returns the page of entries after a name; the first page if the name is empty.
 func (x *run) page(audience *policy.Audience, view *catalog.View, after string) Result {
 	size, skills := x.snapshot.Config.Gateway.PageSize, x.r.Message.Method == wire.SkillsList
 	if after == "" && x.r.Variant == "" && !skills { // the usual list
@@ -112,7 +113,8 @@ func logPages(
 		slog.Int("first_page", pages[0]), slog.Int("pages", len(pages)), slog.Int("page_size", size), slog.String("clients", clients.FirstPageOnly()))
 }
 
-// listed identifies the list of a cursor: variants and queries have different lists.
+// listed identifies the list that a cursor belongs to. Each variant and each query has its own
+// list.
 func (r *Request) listed() string {
 	if r.Variant == "" {
 		return r.Message.Method
@@ -147,8 +149,8 @@ func invalidCursor(err error) *wire.Error {
 		WithData(data.JSON())
 }
 
-// partial returns the upstreams in the audience's view that are not fresh, or whose gets fail, as a
-// JSON array; nil for none.
+// partial returns the upstreams in the audience's view whose lists may be outdated, or whose gets
+// fail, as a JSON array; nil without such upstreams.
 func partial(s *snapshot.Snapshot, audience *policy.Audience) (list jsontext.Value) {
 	for _, d := range s.Degradations(audience) {
 		separator := byte(',')
@@ -191,7 +193,7 @@ func cacheHints(s *snapshot.Snapshot, audience *policy.Audience, isPartial bool)
 }
 
 // appendListMeta appends the members after a list's entries: the members that the client's era
-// requires, and the upstreams that are not fresh.
+// requires, and [MetaPartial].
 func (x *run) appendListMeta(dst []byte, audience *policy.Audience, info jsontext.Value) []byte {
 	partial := partial(x.snapshot, audience)
 	dst, meta := x.era.endList(x, dst, audience, partial != nil, info)

@@ -13,7 +13,7 @@ import (
 )
 
 // Local is a caller in this process: a command, or an operator at the console. Its requests are not
-// limited, do not count as a client's, and do not wait for upstreams at the start.
+// limited, do not count as a client's, and do not wait for upstreams during startup.
 type Local struct {
 	// Principal is the principal that the caller acts for. If it is nil, the caller may use every
 	// prompt: a person who reads the configuration, or operates the gateway, can reach the
@@ -34,8 +34,8 @@ type Operator struct {
 }
 
 // HandleLocal carries out a get or completion for a caller in this process. The result has the form
-// for a client of the newest legacy revision. An operator gets the error for clients, a command
-// gets the cause. Server requests are refused.
+// for a client of the newest legacy revision. An operator gets the same error as a client; a
+// command gets the cause. Server requests are refused.
 func (h *Handler) HandleLocal(
 	ctx context.Context, caller Local, method string, params wire.Object,
 ) (jsontext.Value, error) {

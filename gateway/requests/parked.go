@@ -37,16 +37,16 @@ const (
 	ReplyBound = 10 * time.Minute
 )
 
-// parked has the gets of modern clients during which legacy upstreams may ask for input. The zero
+// parked holds the gets of modern clients during which legacy upstreams may ask for input. The zero
 // value is ready.
 type parked struct {
 	ledger    *edge.Ledger
 	forwarder *cluster.Forwarder // makes ids; nil without forwarding
 	running   sync.WaitGroup
 
-	mu     sync.Mutex // guards what follows
+	mu     sync.Mutex // guards the fields below
 	all    map[*parkedGet]struct{}
-	byName map[string]*parkedGet // gets that wait for their client
+	byName map[string]*parkedGet // the gets that wait for their client
 	closed bool
 }
 
@@ -63,12 +63,13 @@ type parkedGet struct {
 	err     error
 
 	reserved bool        // guarded by parked.mu
-	expiry   *time.Timer // while it waits for its client
-	// held is the memory of the first request's message after that request has ended. Only the
-	// holder of the get uses it: the request that waits for it, or the function that unparked it.
+	expiry   *time.Timer // runs while the get waits for its client
+	// held counts the memory of the first request's message after that request has ended. Only the
+	// current holder of the get uses it: the request that waits for it, or the function that
+	// unparked it.
 	held edge.Reservation
 
-	mu       sync.Mutex // guards what follows
+	mu       sync.Mutex // guards the fields below
 	attached *run       // the run that waits for the outcome; nil for none
 	pending  map[string]pendingRequest
 	sent     int
@@ -196,8 +197,8 @@ func (g *parkedGet) detach() wire.Object {
 	return requests
 }
 
-// park keeps a get until its client returns or stateLifetime has passed. It fails if the message
-// does not fit in the caller's part of the memory.
+// park stores a get until its client returns or stateLifetime has passed. It fails if the memory of
+// the get's message exceeds the caller's share.
 func (p *parked) park(g *parkedGet, requests wire.Object) (outcome, error) {
 	if x := g.first; x.r.Size >= edge.Least && g.held == (edge.Reservation{}) {
 		var ok bool
@@ -251,8 +252,8 @@ func (p *parked) abandon(name, principal string) {
 	}
 }
 
-// parkedHold is a parked get that ends with its request, because the client cannot return to it.
-// The zero value is no get.
+// parkedHold makes a parked get end with its request, because the client cannot return to it. The
+// zero value holds no get.
 type parkedHold struct {
 	parked          *parked
 	name, principal string
@@ -281,8 +282,8 @@ func checkReplies(replies wire.Object) error {
 	return nil
 }
 
-// resume passes the client's replies to the get that is parked under a name, and waits for it
-// again. The server's notifications now go to the client of x.
+// resume passes the client's replies to the get that is parked under a name, and waits for that get
+// again. From then on, the server's notifications go to the client of x.
 func (p *parked) resume(ctx context.Context, x *run, name string) (outcome, error) {
 	replies := x.r.Params.Object(memberResponses)
 	if err := checkReplies(replies); err != nil {
@@ -331,8 +332,8 @@ func (g *parkedGet) relayNotification(ctx context.Context, method string, params
 }
 
 // sendServerRequest adds a server request to the client's next result, and waits for the client's
-// reply. Its memory counts for the caller of the get even if it is small, because it is in no
-// connection's buffers.
+// reply. Its memory counts for the caller of the get even if it is small, because no connection's
+// buffers hold it.
 func (p *parked) sendServerRequest(
 	ctx context.Context, g *parkedGet, method string, params jsontext.Value,
 ) (jsontext.Value, error) {
@@ -370,7 +371,7 @@ func (p *parked) sendServerRequest(
 	}
 }
 
-// close cancels all gets and waits for them. No more can begin.
+// close cancels all gets and waits for them. Later gets cannot be parked.
 func (p *parked) close() {
 	p.mu.Lock()
 	p.closed = true

@@ -16,26 +16,27 @@ import (
 
 const (
 	// maxRelayed and maxRelayedBytes bound a queue: a notification beyond them is dropped. They do
-	// not bound server requests. Large messages of both kinds count in max_buffered.
+	// not bound server requests. The memory of large notifications and server requests counts in
+	// max_buffered.
 	maxRelayed      = 256
 	maxRelayedBytes = 1 << 20
 	// maxServerRequest bounds the params of one server request, in bytes.
 	maxServerRequest = 1 << 20
 )
 
-// RelayQueue has the messages for a client before its response: progress, log messages and server
+// RelayQueue holds the messages for a client before its response: progress, log messages and server
 // requests. Adding a message never blocks. It is safe for concurrent use. Make it with
 // [NewRelayQueue].
 type RelayQueue struct {
 	ready chan struct{} // receives a value if there is something to send
 
-	mu     sync.Mutex // guards what follows
+	mu     sync.Mutex // guards the fields below
 	queue  [][]byte
 	bytes  int
 	closed bool
 	// hold counts the memory of a large message; if nil, nothing is counted. queued are the
-	// reservations of the messages in the queue, sending the reservations of the messages that were
-	// drained last.
+	// reservations for the messages in the queue. sending are the reservations for the messages
+	// that Drain returned last.
 	hold            func(bytes int) (edge.Reservation, bool)
 	queued, sending []edge.Reservation
 }
@@ -57,13 +58,13 @@ func (q *RelayQueue) Hold(scope *Scope, ledger *edge.Ledger, maxBuffered config.
 
 func (q *RelayQueue) release() {
 	q.Close()
-	for range 2 { // the messages being sent, and the rest
+	for range 2 { // first the messages being sent, then the queue
 		q.Drain()
 	}
 }
 
-// Drain returns the messages to send now, in order. Calling it means that the previous ones were
-// sent.
+// Drain returns the messages to send now, in order. It releases the memory of the messages that the
+// previous call returned, so call it only after they were sent.
 func (q *RelayQueue) Drain() [][]byte {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -87,7 +88,8 @@ func (q *RelayQueue) Close() {
 // the client has too many unread bytes.
 func (q *RelayQueue) Send(message []byte) bool { return q.add(message, true) }
 
-// add adds a message. Unless it must be sent, it may be dropped for a slow client.
+// add adds a message, and reports whether it was added. If must is false, it drops the message when
+// the client is slow.
 func (q *RelayQueue) add(message []byte, must bool) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -135,7 +137,7 @@ func (x *run) relayNotification(ctx context.Context, method string, params jsont
 			x.screening.logger.ErrorContext(ctx, "recovered from a panic", slog.Any("error", broke))
 		}
 	}()
-	defer recovered(&broke) // this goroutine reads the server's messages
+	defer recovered(&broke) // a panic must not end this goroutine, which reads the server's messages
 	object, err := wire.ParseObject(params)
 	if err != nil {
 		return
@@ -204,7 +206,7 @@ func (x *run) serverRequestParams(
 	if needed&wire.ElicitationURL != 0 && !r.Modern() && object.Get("elicitationId") == nil {
 		object = object.With("elicitationId", wire.Quote(rand.Text()))
 	}
-	// roots/list may have no params. If so, there is nothing to screen.
+	// Without params, which roots/list allows, there is nothing to screen.
 	if params == nil {
 		return nil, nil
 	}

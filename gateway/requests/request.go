@@ -41,9 +41,9 @@ type Request struct {
 	LogLevel string
 	// SetLogLevel changes the level for later requests of the session; nil without a session.
 	SetLogLevel func(level string)
-	// Relay receives the messages for the client before the response. ServerRequest sends a server
-	// request to a legacy client and returns its reply. Both are nil if the transport does not
-	// support them.
+	// Relay queues the messages that the client gets before the response. ServerRequest sends a
+	// server request to a legacy client and returns its reply. Both are nil if the transport does
+	// not support them.
 	Relay         *RelayQueue
 	ServerRequest func(ctx context.Context, method string, params jsontext.Value) (reply jsontext.Value, err error)
 	// Client is the address of the network peer, which is not the principal; empty over stdio.
@@ -86,9 +86,9 @@ func ReadSoftware(info wire.Object) Software {
 // Key returns the key of the client that pays for the request's memory, see [ownerOf].
 func (r *Request) Key() string { return ownerOf(&r.Caller.Principal, r.Client) }
 
-// ownerOf returns the key of the client that pays for a request's memory: a principal or, without a
-// credential, the network address. For IPv6 it is the network, because one client may have all of
-// its addresses.
+// ownerOf returns the key of the client that pays for a request's memory: the principal or, without
+// a credential, the network address. An IPv6 address counts as its whole network, because one
+// client may have all addresses of the network.
 func ownerOf(principal *policy.Principal, client string) string {
 	if !principal.Anonymous || client == "" {
 		return principal.Key()
@@ -96,31 +96,31 @@ func ownerOf(principal *policy.Principal, client string) string {
 	return edge.AddressKey(client)
 }
 
-// free has reusable requests. Without it, a list of 10 takes 4.6 % more CPU time (95 % confidence
-// interval of 30 pairs of builds: 2.6–7.5 %).
+// free holds reusable requests. Without it, a list of 10 prompts takes 4.6 % more CPU time (95 %
+// confidence interval of 30 pairs of builds: 2.6–7.5 %).
 var free = sync.Pool{New: func() any { return new(Request) }} //nolint:gochecknoglobals // a pool is shared by nature
 
 // isReusable reports whether nothing uses the request and its run after the response. The call of a
-// get has returned by then, and the upstream has only copies. A relay may still use them, and so
-// may the parked get that a repeated get continued.
+// get has returned by then, and the upstream has only copies. Two users may outlast the response: a
+// relay, and a parked get that this request continued.
 func (r *Request) isReusable() bool {
 	isGet := r.Message.Method == wire.PromptsGet && !r.IsRepeated()
 	return (isGet || r.Message.Method == wire.PromptsList) && r.Relay == nil
 }
 
-// release makes an answered list or get reusable. The caller must not use it afterwards.
+// release returns an answered list or get to the pool. The caller must not use it afterwards.
 func (r *Request) release() {
 	if !r.isReusable() {
 		return
 	}
-	clear(r.Params) // the members would keep the message in memory
+	clear(r.Params) // otherwise the pool would keep the message in memory
 	clear(r.Meta)
 	*r = Request{Params: r.Params[:0], Meta: r.Meta[:0]}
 	free.Put(r)
 }
 
-// Read parses one message. Even with an error, the request has the message's id if the id could be
-// read.
+// Read parses one message. If it returns an error, the request still has the message's id, provided
+// that the id was readable.
 func Read(raw []byte) (*Request, *wire.Error) {
 	message, err := wire.Parse(raw)
 	r, _ := free.Get().(*Request)
@@ -179,8 +179,8 @@ func (r *Request) progressToken() jsontext.Value {
 // maxParams bounds the members of a request's params.
 const maxParams = 1000
 
-// checkSpelling refuses params with a member that differs from a known one only in case: a server
-// that ignores case would read that member instead.
+// checkSpelling refuses params with a member whose name differs only in case from a member of the
+// protocol: a server that ignores case would read that member instead.
 func (r *Request) checkSpelling() error {
 	if len(r.Params) > maxParams {
 		return invalidParams("too many members")

@@ -10,17 +10,17 @@ import (
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
-// Result is the result of a request before it is encoded for the client's era. It has JSON,
-// Members, page or append. If it has JSON and Members, the Members are used.
+// Result is the result of a request before it is encoded for the client's era. One of JSON,
+// Members, page and append is set. If both JSON and Members are set, Members are used.
 type Result struct {
 	// JSON is written unchanged.
 	JSON jsontext.Value
 	// Members are written in the form of the client's era.
 	Members wire.Object
 
-	// page is the first page of an audience's view. append appends another page, or one entry. Then
-	// follow a cursor for the position after next, unless next is empty, and the members that the
-	// era requires in a list.
+	// page is the first page of an audience's view. append appends another page, or one entry. If
+	// next is not empty, encode then adds a cursor for the position after next. Last come the
+	// members that the era requires in a list.
 	page     []byte
 	append   func(dst []byte) []byte
 	next     string
@@ -40,7 +40,7 @@ type Response struct {
 	Ready time.Time
 
 	inParts bool
-	// large is missing in JSON at the offset at; nil if JSON is complete.
+	// large belongs into JSON at the offset at; nil if JSON is complete.
 	large jsontext.Value
 	at    int
 }
@@ -53,8 +53,8 @@ func (out *Response) Parts() [][]byte {
 	return [][]byte{out.JSON[:out.at], out.large, out.JSON[out.at:]}
 }
 
-// appendValue appends part of a result to the response in dst. For a large one it only records the
-// position.
+// appendValue appends part of a result to the response in dst. If the part is large, it only
+// records the part and its position.
 func (out *Response) appendValue(dst []byte, value jsontext.Value) []byte {
 	if !out.inParts || out.large != nil || len(value) < minLarge {
 		return append(dst, value...)
@@ -94,8 +94,8 @@ func (x *run) encode(dst []byte, result Result, info jsontext.Value) (out Respon
 	return out
 }
 
-// passedOn turns an upstream's result into the client's. Between two legacy peers it is unchanged.
-// If it requires input, ask returns the members for the client.
+// passedOn turns an upstream's result into the client's. Between two legacy peers the result is
+// unchanged. If the result requires input, ask returns the members for the client.
 func (x *run) passedOn(result upstream.Result, ask func(wire.Object) (wire.Object, error)) (_ Result, err error) {
 	fromModern := wire.Modern(result.Revision)
 	if !x.r.Modern() && !fromModern {
@@ -104,7 +104,7 @@ func (x *run) passedOn(result upstream.Result, ask func(wire.Object) (wire.Objec
 	members := wire.Members(result.JSON)
 	if kind, _ := members.Text("resultType"); kind == wire.ResultInputRequired {
 		if !fromModern {
-			ask = inputNotAllowed // a legacy server does not know it
+			ask = inputNotAllowed // legacy revisions have no such result
 		}
 		if members, err = ask(members); err != nil {
 			return Result{}, err

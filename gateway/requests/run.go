@@ -19,8 +19,8 @@ type run struct {
 	era   *era // the client's era
 	scope *Scope
 
-	// snapshot and caller are initially the request's. They change together: at the start, and if a
-	// reload replaces an upstream before the call.
+	// snapshot and caller are initially the request's. They change together: during startup, and if
+	// a reload replaces an upstream before the call.
 	snapshot *snapshot.Snapshot
 	caller   snapshot.Caller
 
@@ -37,7 +37,7 @@ type run struct {
 }
 
 // isReusable reports whether nothing refers to the run once its request has been answered. Only a
-// call passes the run on: to the upstream as its caller, and to a relay.
+// call hands the run to others: to the upstream as its caller, and to a relay.
 func (x *run) isReusable() bool {
 	wasCalled := x.call.request.Method != ""
 	return !wasCalled || x.r.isReusable()
@@ -58,9 +58,9 @@ func newRun(r *Request, scope *Scope) *run {
 // [upstream.Caller].
 func (x *run) Key() string { return ownerOf(&x.caller.Principal, x.r.Client) }
 
-// upstreamCaller returns the caller for the fairness of upstreams between callers: calls wait in
-// the line of their caller, and failures count for it. It is nil for callers in this process, which
-// have no key.
+// upstreamCaller returns the caller for the upstream's fairness between callers: each caller has
+// its own line of waiting calls and its own count of failures. It is nil for callers in this
+// process, which have no key.
 func (x *run) upstreamCaller() upstream.Caller {
 	if x.r.local != nil {
 		return nil
@@ -68,8 +68,8 @@ func (x *run) upstreamCaller() upstream.Caller {
 	return x
 }
 
-// assertedCaller returns the principal in assertions to servers. It is nil for an operator, who may
-// look at another principal's view, and for a command without a principal.
+// assertedCaller returns the principal for assertions to servers. It is nil for an operator, who
+// may look at another principal's view, and for a command without a principal.
 func (x *run) assertedCaller() *policy.Principal {
 	switch {
 	case x.r.local == nil:
@@ -80,8 +80,8 @@ func (x *run) assertedCaller() *policy.Principal {
 	return x.r.local.Principal
 }
 
-// renew moves a request to the current snapshot. If a reload has replaced the configuration, the
-// caller is authenticated again. The request fails if that is refused.
+// renew moves a request to the current snapshot. If a reload has replaced the configuration, it
+// authenticates the caller again, and returns an error if the caller is refused.
 func (h *Handler) renew(ctx context.Context, x *run) (err error) {
 	// A caller in this process has no credential that a new configuration could refuse.
 	if x.r.local != nil {
@@ -96,7 +96,7 @@ func (h *Handler) renew(ctx context.Context, x *run) (err error) {
 	return nil
 }
 
-// awaitTried waits at the start until the caller's upstreams have answered or failed once.
+// awaitTried waits, during startup, until the caller's upstreams have answered or failed once.
 func (h *Handler) awaitTried(ctx context.Context, x *run) error {
 	s, err := h.source.AwaitTried(ctx, &x.caller, x.snapshot)
 	if err != nil {
@@ -106,8 +106,8 @@ func (h *Handler) awaitTried(ctx context.Context, x *run) error {
 	return nil
 }
 
-// refusedAfterReload returns the error for a client that a reload has refused, or whose issuer
-// could not be reached.
+// refusedAfterReload returns the error for a client whose credential a reload no longer accepts, or
+// whose issuer could not be reached.
 func refusedAfterReload(err error) error {
 	if errors.Is(err, identity.ErrUnavailable) {
 		return errors.Join(wire.NewError(wire.InternalError,

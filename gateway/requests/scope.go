@@ -2,11 +2,11 @@ package requests
 
 import "github.com/promptweir/promptweir/gateway/edge"
 
-// Scope has everything that a request holds until its response is written. Code that acquires
-// something for the request adds it here at once. The transport makes the scope and closes it when
-// the response is written. Two things end earlier: the copies of a file that was read, when the
-// result exists, and over stdio and HTTP+SSE the request's id, just before the write, because its
-// client may then use the id again. The zero value holds nothing.
+// Scope holds the resources of a request until its response is written. Code that acquires a
+// resource for the request adds it here at once. The transport makes the scope and closes it when
+// the response is written. Two resources are released earlier: the copies of a file that was read,
+// when the result exists, and the request's id over stdio and HTTP+SSE, just before the write,
+// because its client may then use the id again. The zero value holds nothing.
 type Scope struct {
 	// Connection is the memory of a request over HTTP/2 besides its body. Message is the memory of
 	// a large message.
@@ -16,14 +16,14 @@ type Scope struct {
 	// Request is a reusable request, see [Read]; nil for none.
 	Request *Request
 
-	// limited has the limits that count the request, from authorization on.
+	// limited lists the limits that count the request; nil before authorization.
 	limited counted
 	// result is the memory of the copies of a file that is being read, and later of the result.
 	result edge.Reservation
-	// parked is a get that was parked for the request. It ends with the scope, unless the client
-	// got the result with which it can return.
+	// parked is the get that was parked for the request. It ends with the scope, unless the client
+	// got the input_required result and can return.
 	parked parkedHold
-	// relayed has the messages to the client before the response; nil for none.
+	// relayed holds the messages to the client before the response; nil without a relay.
 	relayed *RelayQueue
 	run     *run
 }

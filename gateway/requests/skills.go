@@ -24,8 +24,9 @@ import (
 // from its upstream. A file is found only through a skill that the caller sees. Other files do not
 // exist for the caller.
 
-// provenance returns a function that returns a skill's origin, as a member of _meta, for an
-// audience that sees it. It caches, because most skills of a list have the same origin.
+// provenance returns a function for an audience: it returns the origin of a skill that the audience
+// sees, as a member of _meta. The function caches, because most skills of a list have the same
+// origin.
 func provenance(s *snapshot.Snapshot, audience *policy.Audience) func(*catalog.Entry) []byte {
 	sources, known := s.Sources, map[skills.Origin][]byte{}
 	team, isLocked := "", false
@@ -38,9 +39,9 @@ func provenance(s *snapshot.Snapshot, audience *policy.Audience) func(*catalog.E
 		}
 		if isLocked {
 			at, _ := s.Index(owner.Upstream)
-			name := s.ExposedName(&sources[at], owner.Name) // even if a prompt block renames it
+			name := s.ExposedName(&sources[at], owner.Name) // the lock ignores names in prompt blocks
 			from.Lock = string(s.Config.Lock.State(name, e.Skill.Hash))
-			if e.Skill.Dynamic { // cannot be approved
+			if e.Skill.Dynamic { // a dynamic skill cannot be approved
 				from.Lock = string(config.LockMissing)
 			}
 		}
@@ -111,7 +112,7 @@ func (h *Handler) read(ctx context.Context, x *run) (Result, error) {
 	if err := h.limit(x); err != nil {
 		return Result{}, err
 	}
-	// There are several copies of the file until the memory of the response itself is counted.
+	// The file exists in several copies until Handle counts the memory of the response itself.
 	if err := h.hold(x, owners[0].Upstream, 4*int(file.Size)); err != nil {
 		return Result{}, err
 	}
@@ -160,7 +161,8 @@ func (x *run) screenFile(ctx context.Context, file skills.File, content wire.Obj
 	return err
 }
 
-// findFile finds a skill that has the file, and the owners that may serve it.
+// findFile finds the innermost visible skill that contains the file, and the owners that may serve
+// it.
 func (h *Handler) findFile(ctx context.Context, x *run, uri string) (
 	entry *catalog.Entry, owners []catalog.Owner, file skills.File, err error,
 ) {
@@ -250,7 +252,8 @@ func isWithheld(s *snapshot.Snapshot, audience *policy.Audience, of *catalog.Ent
 	return false
 }
 
-// lookupFile returns the skill with a file and its owners, if the caller may use them.
+// lookupFile returns the skill that contains a file, its owners and the file, if the caller may use
+// them.
 func (l *Local) lookupFile(s *snapshot.Snapshot, uri string) (*catalog.Entry, []catalog.Owner, skills.File) {
 	entries, ownersOf := s.Catalog.Entries(), func(e *catalog.Entry) []catalog.Owner { return e.Owners }
 	if l.Principal != nil {
@@ -278,7 +281,7 @@ func isUnknown(err error) bool {
 // error.
 func (h *Handler) refuseFile(ctx context.Context, x *run, uri string, why error) error {
 	owner := x.outcome.owner
-	x.snapshot.Connector(owner).Relist() // the skill may have changed; servers do not report that
+	x.snapshot.Connector(owner).Relist() // the skill may have changed without a notification
 	h.logger.ErrorContext(ctx, "file of a skill refused", slog.String("upstream", owner), slog.String("prompt", x.call.entry.Name),
 		slog.String("reason", string(upstream.BadResponse)), slog.String("uri", uri), slog.Any("error", why))
 	return wire.NewError(wire.InternalError, fmt.Sprintf("%q sent a file that differs from the skill's entry: list the skills again", owner)).

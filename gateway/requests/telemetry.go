@@ -35,25 +35,27 @@ const (
 // instruments record each request. Metric attributes have few values: methods and revisions.
 type instruments struct {
 	tracer trace.Tracer
-	// If spans have no receiver, traced is false, and no spans are started.
+	// traced is false if the tracer is a no-op. Then no spans are started.
 	traced bool
 	// duration is mcp.server.operation.duration, in seconds.
 	duration metric.Float64Histogram
-	// kinds has the kinds of nearly all requests, by method and revision.
+	// kinds contains the operation kinds of all methods and revisions of the protocol.
 	kinds map[methodOf]*operationKind
 }
 
 type methodOf struct{ revision, method string }
 
-// operationKind has the parts of metrics and spans that requests of one method and revision share.
+// operationKind contains the parts of metrics and spans that requests of one method and revision
+// share.
 type operationKind struct {
 	method string
-	// success has the attributes of successful requests; nil if they must be made. Making them for
-	// each request would cost more than the rest of the recording.
+	// success contains the attributes of successful requests. Making them for each request would
+	// cost more than the rest of the recording. It is nil for methods and revisions outside of the
+	// protocol.
 	success []metric.RecordOption
 }
 
-// knownMethods may appear in metrics. Clients can invent others.
+// knownMethods contains the methods that may appear in metrics. Clients can invent others.
 var knownMethods = map[string]bool{ //nolint:gochecknoglobals // a constant set
 	wire.Initialize: true, wire.Ping: true, wire.Listen: true, wire.Discover: true,
 	wire.PromptsList: true, wire.PromptsGet: true, wire.Complete: true, wire.ToolsList: true, wire.ToolsCall: true, wire.ResourcesList: true, wire.TemplatesList: true, wire.SetLogLevel: true,
@@ -87,17 +89,18 @@ type operation struct {
 	kind *operationKind
 }
 
-// serverSpan has the options of every span. Making them each time would allocate.
+// serverSpan contains the options of every span. Making them each time would allocate.
 //
 //nolint:gochecknoglobals // a constant
 var serverSpan = []trace.SpanStartOption{trace.WithSpanKind(trace.SpanKindServer)}
 
 // start starts the server span of a request, as a child of the request's trace. Call
-// [instruments.end] in the end.
+// [instruments.end] when the request ends.
 func (i *instruments) start(ctx context.Context, x *run) context.Context {
 	method := x.r.Message.Method
 	kind := i.kinds[methodOf{x.r.Revision, method}]
-	// Kinds of invented methods are not cached, because clients can invent any number.
+	// A kind for an unknown method or revision is not cached, because clients can invent any
+	// number.
 	if kind == nil {
 		kind = &operationKind{method: "_OTHER"}
 		if knownMethods[method] {
@@ -132,7 +135,8 @@ func (h *Handler) Record(ctx context.Context, r *Request, err error) {
 	wireErr, _ := errors.AsType[*wire.Error](err)
 	if h.audit.records(x) {
 		x.took = time.Since(r.Received)
-		// If the line cannot be written, it is counted. Such a request reveals nothing.
+		// If the line cannot be written, the audit log counts the loss. A refused request reveals
+		// nothing.
 		_ = h.audit.record(ctx, x, err, wireErr)
 	}
 	h.metrics.end(ctx, x, err, wireErr)
@@ -159,8 +163,8 @@ func requestID(id jsontext.Value) string {
 	return strings.ToValidUTF8(text[:min(len(text), maxRequestID)], "")
 }
 
-// end ends the request's operation. wireErr is the error for the client; nil if a transport has
-// refused the request itself.
+// end records the request's duration and ends its span. wireErr is the error for the client; nil if
+// a transport has refused the request itself.
 func (i *instruments) end(ctx context.Context, x *run, err error, wireErr *wire.Error) {
 	o := &x.operation
 	options := o.kind.success
@@ -204,8 +208,8 @@ func (x *run) describe(span trace.Span, failed []attribute.KeyValue) {
 	span.SetAttributes(append(attributes, failed...)...)
 }
 
-// knownReasons may appear in metrics. They are reasons of the gateway's own errors, and more
-// specific than the error code.
+// knownReasons contains the values of data.reason that may appear in metrics. They are reasons of
+// the gateway's own errors, and more specific than the error code.
 var knownReasons = map[string]bool{ //nolint:gochecknoglobals // a constant set
 	string(upstream.Unreachable): true, string(upstream.Timeout): true, string(upstream.Denied): true,
 	string(upstream.RateLimited): true, string(upstream.Overloaded): true, string(upstream.BreakerOpen): true,
@@ -222,7 +226,7 @@ func failure(err error) []attribute.KeyValue {
 	return attributes
 }
 
-// errorType returns the JSON-RPC code of a failure, or the reason for a missing answer.
+// errorType returns the JSON-RPC code of an error response, or the reason for a missing answer.
 func errorType(err error) string {
 	if wireErr, ok := errors.AsType[*wire.Error](err); ok {
 		return wireErr.Label()
@@ -240,7 +244,7 @@ func errorType(err error) string {
 }
 
 const (
-	// The first maxCounted prompts that clients get have their own counts.
+	// maxCounted bounds the prompts with their own counts: the first ones that clients get.
 	maxCounted = 1000
 	// otherPrompts is the name for the counts of all other prompts.
 	otherPrompts = "_OTHER"
@@ -276,8 +280,8 @@ func (g *promptGets) count(name string, outcome audit.Outcome) {
 }
 
 // PromptGets calls observe with the number of gets per prompt and outcome. The name is empty for
-// gets of prompts that the caller does not see, and "_OTHER" for further prompts once there are
-// 1000.
+// gets of prompts that the caller does not see. After 1000 names, further prompts are counted as
+// "_OTHER".
 func (h *Handler) PromptGets(observe func(prompt, outcome string, n int64)) {
 	h.gets.mu.Lock()
 	defer h.gets.mu.Unlock()
@@ -291,8 +295,8 @@ func (h *Handler) PromptGets(observe func(prompt, outcome string, n int64)) {
 // headerTraceParent is the header of a trace (W3C Trace Context), in Go's canonical spelling.
 const headerTraceParent = "Traceparent"
 
-// ExtractTrace returns ctx with the caller's trace context, from _meta, which is nearer to the
-// caller, or otherwise from the headers, which may be nil.
+// ExtractTrace returns ctx with the caller's trace context. It prefers _meta, which is nearer to
+// the caller, to the headers. header may be nil.
 func ExtractTrace(ctx context.Context, meta wire.Object, header http.Header) context.Context {
 	if parent, ok := meta.Text(wire.MetaTraceParent); ok {
 		carrier := propagation.MapCarrier{wire.MetaTraceParent: parent}

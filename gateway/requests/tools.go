@@ -17,17 +17,17 @@ import (
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
-// The variant "tools" of the endpoint has two tools besides the prompts. A call of one becomes the
-// corresponding list or get, so that all decisions are made in one place. Only its params and
+// The endpoint's variant "tools" has two tools besides the prompts. A call of a tool becomes the
+// corresponding list or get, so that all decisions are made in one place. Only its params and its
 // result have another form.
 const (
 	toolList = "list_prompts"
 	toolGet  = "get_prompt"
 )
 
-// tools are the definitions. Only list_prompts has an outputSchema: some hosts show a model only
-// the content of a result, others only its structuredContent, and a get's text would be in only one
-// of them.
+// tools contains the definitions of the tools. Only list_prompts has an outputSchema: some hosts
+// show a model only the content of a result, others only its structuredContent, and a get's text
+// would be in only one of them.
 const tools = `[{"name":"list_prompts","title":"List prompts","description":` +
 	`"Lists the prompts that get_prompt can get: instructions that people wrote for recurring tasks. With a query, only those ` +
 	`that have one of its words in their name, title or description.",` +
@@ -61,7 +61,7 @@ type toolCall struct {
 }
 
 // ResolveTool turns a call of a tool into the corresponding request. Call it after the headers were
-// compared with the message. Calling it again does nothing.
+// compared with the message. A second call does nothing.
 func (r *Request) ResolveTool() {
 	if r.Variant != config.VariantTools || r.Message.Method != wire.ToolsCall {
 		return
@@ -121,7 +121,7 @@ func (r *Request) form(result jsontext.Value) jsontext.Value {
 }
 
 // toolError returns an error as the result of a tool, with the text of the get's or list's error.
-// ok is false if the client must handle it and not its model.
+// ok is false for errors that the client must handle, rather than its model.
 func (r *Request) toolError(refusal *wire.Error) (_ Result, ok bool) {
 	switch {
 	case r.tool.name == "", r.tool.refusal != nil, refusal.Code == wire.MissingClientCapability:
@@ -133,7 +133,8 @@ func (r *Request) toolError(refusal *wire.Error) (_ Result, ok bool) {
 		With("isError", jsontext.Value("true"))}, true
 }
 
-// listForTool returns the result of list_prompts: the page of the view after a name.
+// listForTool returns the result of list_prompts: the page of the view after a name, or the first
+// page.
 func (x *run) listForTool(ctx context.Context, audience *policy.Audience, view *catalog.View, after string) (Result, error) {
 	entries := view.Entries()
 	if words := queryWords(x.r.tool.query); len(words) > 0 {
@@ -179,10 +180,11 @@ func queryWords(query string) (words []string) {
 	return words
 }
 
-// minInside is the length of a query's word, in bytes, from which it may occur inside another word.
+// minInside is the minimum length, in bytes, of a query's word that may match inside another word.
 const minInside = 4
 
-// hasWord reports whether a text contains a word. A short one must be at the beginning of a word.
+// hasWord reports whether a text contains a word. A word shorter than minInside must be at the
+// beginning of a word in the text.
 func hasWord(text, word string) bool {
 	for at := 0; ; at += len(word) {
 		next := strings.Index(text[at:], word)
