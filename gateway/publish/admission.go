@@ -26,15 +26,15 @@ import (
 type admission struct {
 	*snapshot.Generation
 
-	logger *slog.Logger // for panics; limited, because servers can cause any number
+	logger *slog.Logger // for panics; limited in rate, because servers can cause any number of them
 }
 
-// newAdmissionLogger limits the records of panics.
+// newAdmissionLogger returns a logger that limits the records of panics per upstream.
 func newAdmissionLogger(logger *slog.Logger) *slog.Logger { return loglimit.New(logger, 1, "upstream") }
 
-// admit reads one upstream's list. It leaves out and reports each definition that is not a prompt,
-// must not be listed, or causes a panic. earlier may be nil; its decisions are reused if their rules
-// are the same. The error is the context's.
+// admit decides about each definition of one upstream's list. It leaves out and reports each
+// definition that is not a prompt, must not be listed, or causes a panic. earlier may be nil; its
+// decisions are reused if their rules are the same. The error is the context's.
 func (a admission) admit(
 	ctx context.Context, source *catalog.Source, definitions []jsontext.Value, earlier *admitted,
 ) (*admitted, error) {
@@ -43,7 +43,7 @@ func (a admission) admit(
 		prompts: make([]*catalog.Prompt, 0, len(definitions)), overridden: map[string]bool{},
 	}
 	if earlier != nil && earlier.rules.skills != list.rules.skills {
-		earlier = nil // it used another rule to tell skills from prompts
+		earlier = nil // its definitions were parsed by another rule for skills
 	}
 	sameRules, find := earlier != nil && earlier.rules == list.rules, earlier.finder()
 	logger := a.logger.With(slog.String("upstream", source.Upstream))
@@ -53,7 +53,8 @@ func (a admission) admit(
 			d = a.decide(ctx, source, definition, find(i, definition), sameRules)
 			return nil
 		})
-		// A screen that was cut short rejects the prompt, so the decision is ignored.
+		// After the end of ctx, a screen may have rejected the prompt only because it was
+		// interrupted, so the decision is ignored.
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
@@ -66,8 +67,8 @@ func (a admission) admit(
 	return list, nil
 }
 
-// decide returns the decision about one definition. previous is the earlier decision about it; it
-// may be nil. sameRules reports whether the rules for the whole list are unchanged.
+// decide returns the decision about one definition. previous is the earlier decision about it, or
+// nil. sameRules is true if the rules for the whole list are unchanged.
 func (a admission) decide(
 	ctx context.Context, source *catalog.Source, definition jsontext.Value, previous *decision, sameRules bool,
 ) *decision {
@@ -86,7 +87,7 @@ func (a admission) decide(
 	return d
 }
 
-// parse returns a decision without any rule applied.
+// parse returns a decision to which no rule has been applied yet.
 func parse(definition jsontext.Value, skills bool) *decision {
 	prompt, err := catalog.ParseDefinition(definition, skills)
 	if err != nil {
@@ -105,7 +106,7 @@ func rulesOf(g *snapshot.Generation, source *catalog.Source) listRules {
 	}
 }
 
-// rulesFor returns the rules for one prompt, in addition to rulesOf.
+// rulesFor returns the rules for one prompt, in addition to [rulesOf].
 func (a admission) rulesFor(source *catalog.Source, prompt *catalog.Prompt) promptRules {
 	rules := promptRules{block: a.PromptBlock(source, prompt.Name)}
 	if a.Teams[source.Team].Lock.Mode == config.LockOff {
@@ -123,7 +124,7 @@ func (a admission) rulesFor(source *catalog.Source, prompt *catalog.Prompt) prom
 	return rules
 }
 
-// apply applies the rules to a prompt.
+// apply applies the rules to the prompt of a decision, until one of them leaves the prompt out.
 func (a admission) apply(ctx context.Context, source *catalog.Source, d *decision) {
 	prompt := d.sent
 	type check = func(
@@ -144,7 +145,7 @@ func (a admission) apply(ctx context.Context, source *catalog.Source, d *decisio
 }
 
 // checkLock reports a definition that the lock file does not approve. The lock's mode decides
-// whether it is listed.
+// whether the prompt is listed.
 func (a admission) checkLock(
 	_ context.Context, source *catalog.Source, prompt *catalog.Prompt, rules promptRules,
 ) (*catalog.Prompt, []catalog.Report) {
@@ -236,8 +237,8 @@ func (a admission) clientsName(source *catalog.Source, prompt *catalog.Prompt) s
 }
 
 // unmatchedBlocks reports the prompt blocks that match no prompt. It skips a block if the complete
-// list of any upstream that could offer such a prompt is unknown. lists and complete are by
-// upstream.
+// list of any upstream that could offer the prompt is unknown. lists and complete have upstream
+// labels as keys.
 func unmatchedBlocks(g *snapshot.Generation, lists map[string]*admitted, complete map[string]bool) (reports []catalog.Report) {
 	for _, label := range slices.Sorted(maps.Keys(g.Overrides)) {
 		o := g.Overrides[label]

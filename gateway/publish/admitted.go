@@ -11,12 +11,12 @@ import (
 	"github.com/promptweir/promptweir/gateway/screen"
 )
 
-// maxReports bounds the reports about one list, plus one that counts the rest: a list may have as
-// many errors as prompts.
+// maxReports bounds the reports about one list. One more report gives the number of the others: a
+// list may have as many errors as prompts.
 const maxReports = 100
 
 // admitted is the result of admitting one upstream's list. It is immutable once complete. A nil
-// result has no prompts.
+// result contains no prompts.
 type admitted struct {
 	// definitions are the upstream's list, in its form.
 	definitions []jsontext.Value
@@ -24,7 +24,7 @@ type admitted struct {
 	decisions   []*decision // one per definition
 	prompts     []*catalog.Prompt
 	reports     []catalog.Report
-	// overridden has the labels of the prompt blocks that match a prompt of the list.
+	// overridden contains the labels of the prompt blocks that match a prompt of the list.
 	overridden map[string]bool
 }
 
@@ -39,15 +39,15 @@ type listRules struct {
 
 // promptRules are the rules for one prompt, in addition to listRules.
 type promptRules struct {
-	drift string           // difference from the lock file; empty for none, or without a lock
-	block *config.Override // nil for none
+	drift string           // difference from the lock file; empty if there is none, or no lock
+	block *config.Override // nil without a prompt block
 }
 
 // decision is the result of admitting one definition. It is immutable.
 type decision struct {
 	sent *catalog.Prompt // nil if the definition is not a prompt
-	// listed is the prompt for clients; nil if it is left out. It follows from sent, listRules and
-	// rules.
+	// listed is the prompt for clients; nil if it is left out. It is computed from sent, listRules
+	// and rules.
 	listed *catalog.Prompt
 	rules  promptRules
 	// found is nil for almost all definitions.
@@ -86,7 +86,8 @@ func (l *admitted) add(i int, d *decision, source *catalog.Source) {
 // finder returns a function that finds the decision about a definition in this list, which may be
 // nil.
 func (l *admitted) finder() func(i int, definition jsontext.Value) *decision {
-	// After a change, most definitions have the same index, or otherwise the same memory.
+	// After a change of the list, most definitions have the same index. Most others still have the
+	// same memory.
 	if l == nil {
 		return func(int, jsontext.Value) *decision { return nil }
 	}
@@ -102,7 +103,7 @@ func (l *admitted) finder() func(i int, definition jsontext.Value) *decision {
 			byMemory = make(map[*byte]*decision, len(l.definitions))
 			for i, earlier := range l.definitions {
 				if len(earlier) > 0 {
-					// A connector keeps the memory of a definition that is listed again.
+					// A connector reuses the memory of a definition that is listed again.
 					byMemory[&earlier[0]] = l.decisions[i]
 				}
 			}
@@ -111,7 +112,7 @@ func (l *admitted) finder() func(i int, definition jsontext.Value) *decision {
 	}
 }
 
-// finish completes the reports.
+// finish cuts the reports to maxReports and masks the upstream's secrets in them.
 func (l *admitted) finish(source *catalog.Source, u *config.Upstream) {
 	if more := len(l.reports) - maxReports; more > 0 {
 		last := l.reports[maxReports]

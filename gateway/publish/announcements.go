@@ -10,20 +10,21 @@ import (
 // maxWaiting bounds the snapshots that wait to be announced.
 const maxWaiting = 64
 
-// announcements has the snapshots about which subscribers have not been notified yet, in order.
-// Evaluating conditions for all subscribers may take long, and must not delay the next snapshot.
+// announcements queues the snapshots about which subscribers have not been notified yet, in order.
+// A queue is needed because evaluating conditions for all subscribers may take long, and must not
+// delay the next snapshot.
 type announcements struct {
-	wake chan struct{} // has room for one
+	wake chan struct{} // has room for one value
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	waiting []*snapshot.Snapshot
 	overrun bool // some snapshots were dropped
 }
 
-// add adds a snapshot. If too many wait, it replaces all of them.
+// add adds a snapshot. If too many wait, the new snapshot replaces all of them.
 func (a *announcements) add(next *snapshot.Snapshot) {
 	a.mu.Lock()
-	// Each waiting snapshot keeps a catalog in memory.
+	// Each waiting snapshot holds a catalog in memory.
 	if len(a.waiting) == maxWaiting {
 		a.waiting, a.overrun = nil, true
 	}
@@ -42,31 +43,31 @@ func (a *announcements) take() (due []*snapshot.Snapshot, overrun bool) {
 }
 
 // signal sends a value to a channel with room for one, unless the channel is full. It never blocks.
-func signal(marked chan<- struct{}) {
+func signal(changed chan<- struct{}) {
 	select {
-	case marked <- struct{}{}:
-	default: // the receiver of the existing mark also sees this change
+	case changed <- struct{}{}:
+	default: // the value in the channel also announces this change
 	}
 }
 
 const (
 	// soon and later are the delays after which a notified subscription is notified again.
 	soon, later = 10 * time.Second, 90 * time.Second
-	// gather is the time in which changes are collected for one repetition.
+	// gather is the time in which notified subscriptions are collected to share timers.
 	gather = 500 * time.Millisecond
-	// recently is the time after a change in which a reconnecting client may have missed a
+	// recently is the time after a change in which a client that reconnects may have missed a
 	// repetition.
 	recently = 2 * later
 )
 
-// repeats wakes subscriptions again, because a notified client may have listed at another replica
-// that got the change later. The zero value repeats nothing.
+// repeats wakes notified subscriptions again, because their clients may have listed at another
+// replica that got the change later. The zero value repeats nothing.
 type repeats struct {
-	isOn bool // there are other replicas
+	isOn bool // true with other replicas
 
-	mu         sync.Mutex // guards what follows
+	mu         sync.Mutex // guards the fields below
 	lastChange time.Time
-	// next has the subscriptions that a timer will schedule; nil without a timer.
+	// next contains the subscriptions that a timer will schedule; nil without a timer.
 	next map[*Subscription]struct{}
 }
 
@@ -77,7 +78,7 @@ func (r *repeats) changed() {
 	r.lastChange = time.Now()
 }
 
-// opened wakes a new subscription again after a recent change, because its client may have read a
+// opened makes repeats wake a new subscription after a recent change: its client may have read a
 // list without the change at another replica. It does not check whether the change affects the
 // view.
 func (r *repeats) opened(sub *Subscription) {
@@ -90,7 +91,7 @@ func (r *repeats) opened(sub *Subscription) {
 }
 
 // add wakes a subscription 10 and 90 seconds from now. Subscriptions that are added at about the
-// same time share timers, because a busy server would otherwise need very many.
+// same time share timers, because a busy gateway would otherwise need very many.
 func (r *repeats) add(sub *Subscription) {
 	if !r.isOn {
 		return

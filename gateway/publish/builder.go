@@ -14,25 +14,25 @@ import (
 )
 
 // builder makes each snapshot from the previous one, and puts it into use. Only the goroutine of
-// [Publisher.Run] uses it.
+// [Publisher.Run] uses the builder.
 type builder struct {
 	publisher *Publisher
-	// slots has each upstream's part of the current snapshot, in its order.
+	// slots are the upstreams' parts of the current snapshot, in the order of its upstreams.
 	slots    []upstreamSlot
 	reported map[string]bool
-	// due is the time at which an upstream that is down is hidden, or a list may be admitted; zero
-	// for none.
+	// due is the next time at which a down upstream is to be hidden, or a list may be admitted;
+	// zero without such a time.
 	due time.Time
 	// admissions counts the goroutines that admit lists.
 	admissions sync.WaitGroup
 }
 
-// manyStale is the number of stale lists up to which each is merged separately. For more, a full
-// merge is cheaper.
+// manyStale is the maximum number of stale lists that are merged one by one. For more, a full merge
+// is cheaper.
 const manyStale = 8
 
-// publish carries out every change. It begins to admit new lists, builds the next snapshot from the
-// admitted ones, swaps it in, and notifies.
+// publish makes and swaps in the next snapshot. It begins to admit new lists, builds the snapshot
+// from the admitted ones, and queues the notifications.
 func (b *builder) publish(ctx context.Context, g *snapshot.Generation) {
 	before := b.publisher.Current()
 	isReload := g != before.Generation
@@ -57,9 +57,9 @@ func (b *builder) publish(ctx context.Context, g *snapshot.Generation) {
 	}
 }
 
-// admit moves each upstream to its current state, and begins to admit its new list, which follows in
-// a later snapshot. It returns the indexes of the upstreams whose part of the catalog changed, and
-// whether an admitted list changed.
+// admit moves each upstream to its current state, and begins to admit its new list, which follows
+// in a later snapshot. It returns the indexes of the upstreams whose part of the catalog changed,
+// and whether an admitted list changed.
 func (b *builder) admit(ctx context.Context, g *snapshot.Generation) (stale []int, listsDiffer bool) {
 	b.due = time.Time{}
 	for i := range b.slots {
@@ -81,12 +81,12 @@ func (b *builder) admit(ctx context.Context, g *snapshot.Generation) (stale []in
 	return stale, listsDiffer
 }
 
-// admissionRest is the rest after an admission, in multiples of its duration. An upstream whose list
-// changes all the time thus takes at most a seventeenth of one processor.
+// admissionRest is the rest after an admission, in multiples of its duration. Thus an upstream
+// whose list changes all the time takes at most a seventeenth of one processor.
 const admissionRest = 16
 
-// begin admits the list of the upstream at index i in a goroutine, which makes Run look at the
-// upstream again.
+// begin admits the list of the upstream at index i in a goroutine, and then makes Run publish
+// again.
 func (b *builder) begin(
 	ctx context.Context, g *snapshot.Generation, i int, state *upstream.State, definitions []jsontext.Value,
 ) *running {
@@ -97,7 +97,7 @@ func (b *builder) begin(
 		defer stop()
 		began := time.Now()
 		list, err := rules.admit(ctx, source, definitions, earlier)
-		if err != nil { // canceled, and nothing waits for it
+		if err != nil { // the admission was canceled, and nothing waits for its list
 			return
 		}
 		took := time.Since(began)
@@ -107,12 +107,12 @@ func (b *builder) begin(
 		}
 		r.rested = time.Now().Add(admissionRest * took)
 		r.done <- list
-		signal(b.publisher.changed) // after the list, because receive does not wait for it
+		signal(b.publisher.changed) // signal last: receive does not wait for the list
 	})
 	return r
 }
 
-// wait reports whether a time is in the future. If so, it makes Run publish again at that time.
+// wait reports whether due is in the future. If so, it makes Run publish again at that time.
 func (b *builder) wait(due time.Time) bool {
 	if !time.Now().Before(due) {
 		return false
@@ -123,8 +123,8 @@ func (b *builder) wait(due time.Time) bool {
 	return true
 }
 
-// merge returns the catalog of the visible lists. stale are the upstreams whose list differs from
-// the one in the previous catalog.
+// merge returns the catalog of the visible lists. stale are the indexes of the upstreams whose list
+// differs from the list in the previous catalog.
 func (b *builder) merge(before *snapshot.Snapshot, g *snapshot.Generation, stale []int) *catalog.Catalog {
 	if len(stale) > manyStale || g != before.Generation {
 		return catalog.Merge(contributions(g.Sources, b.slots), catalogOptions(g))
@@ -136,7 +136,7 @@ func (b *builder) merge(before *snapshot.Snapshot, g *snapshot.Generation, stale
 	return merged
 }
 
-// report logs new reports, except reports about files, which their upstreams log.
+// report logs the new reports, except reports about files, because upstreams with files log them.
 func (b *builder) report(ctx context.Context, reports []catalog.Report) {
 	now := make(map[string]bool, len(reports))
 	for _, r := range catalog.Summarized(reports) {

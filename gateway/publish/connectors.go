@@ -8,11 +8,11 @@ import (
 	"github.com/promptweir/promptweir/gateway/snapshot"
 )
 
-// takeoverBound bounds the wait of a reload for a new connector to reach its server, so that calls
-// move to it without a gap.
+// takeoverBound bounds the time for which a reload waits until a new connector reaches its server,
+// so that calls move to it without a gap.
 const takeoverBound = 5 * time.Second
 
-// start runs the connectors of a generation that do not run yet. Call it in Run's goroutine.
+// start runs the connectors of a generation that are not running yet. Call it in Run's goroutine.
 func (p *Publisher) start(ctx context.Context, g *snapshot.Generation) {
 	for _, connector := range g.Connectors {
 		if p.stops[connector] != nil {
@@ -27,9 +27,9 @@ func (p *Publisher) start(ctx context.Context, g *snapshot.Generation) {
 	}
 }
 
-// owned returns a connector as Options.NewConnector has made it.
+// owned returns the connector with the methods for its owner. Options.NewConnector made it.
 func owned(c snapshot.Connector) Connector {
-	return c.(Connector) //nolint:forcetypeassert // there are no others
+	return c.(Connector) //nolint:forcetypeassert // NewConnector makes all connectors
 }
 
 // awaitTakeover waits until each connector that replaces another one has answered or failed once,
@@ -43,8 +43,9 @@ func (p *Publisher) awaitTakeover(ctx context.Context, before, next *snapshot.Ge
 	})
 	isTried := func(c snapshot.Connector) bool { return c.State().Tried }
 	for {
-		// Read the snapshot before the connectors, so that no later change is missed.
-		s := p.Current() // each change of a connector makes a new snapshot
+		// Read the snapshot before the connectors' states. Each change of a connector makes a new
+		// snapshot, so that none is missed.
+		s := p.Current()
 		if awaited = slices.DeleteFunc(awaited, isTried); len(awaited) == 0 {
 			return
 		}
@@ -56,9 +57,9 @@ func (p *Publisher) awaitTakeover(ctx context.Context, before, next *snapshot.Ge
 	}
 }
 
-// retire ends the connectors that the next generation does not have, after their calls. It does not
-// wait, and returns their number. A call that asks its client more than once may be cut off, so
-// that a server cannot keep a connector alive forever. Call it in Run's goroutine.
+// retire ends the connectors that the next generation does not use, each after its calls. It
+// returns their number at once. A call that asks its client more than once may be cut off:
+// otherwise a server could keep its connector alive forever. Call it in Run's goroutine.
 func (p *Publisher) retire(ctx context.Context, before, next *snapshot.Generation) (retired int) {
 	for _, connector := range before.Connectors {
 		if next.Connector(connector.Upstream().Name) == connector {

@@ -11,19 +11,19 @@
 // it, its prompt block overrides parts of it, and the screen blocks check the result. Each endpoint
 // serves only the definitions that were admitted from its own list.
 //
-// In addition, subscription.go wakes the streams, state_dir.go keeps lists over a restart, and
+// In addition, subscription.go wakes the streams, state_dir.go saves lists for the next start, and
 // reports.go and unmatched.go write the findings for people. Package snapshot holds the views and waits
 // for the first lists, package edge bounds the streams, package catalog decides which owner of a shared
-// prefix serves a name, and package config which text of a broken team file is used.
+// prefix serves a name, and package config decides which text of a broken team file is used.
 //
 // Promises:
-//   - The [Publisher] is the only writer. Its goroutine runs in [Publisher.Run]; everything else reads.
+//   - The [Publisher] is the only writer of snapshots. It writes in the goroutine of [Publisher.Run].
 //   - Each list is admitted in a goroutine, and delays only its own upstream: the earlier list stays in
-//     the catalog while other upstreams change. No list that was admitted by one configuration's rules
-//     is published by another's.
+//     the catalog while other upstreams change. A list that was admitted by the rules of one
+//     configuration is not published under another.
 //   - A subscription wakes once the changed snapshot can be read, and only if the view of its own
 //     principal changed. At most one notification is pending for a slow subscriber. With replicas
-//     it wakes again later, when the other replicas should have the change.
+//     it wakes again later, when the other replicas should have the same change.
 //   - A reload merges the catalog again, and reuses unchanged parts: definitions stay admitted unless
 //     their list, lock, override or screens changed, and connectors stay unless their connection
 //     settings changed.

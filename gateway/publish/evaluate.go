@@ -16,7 +16,7 @@ import (
 )
 
 // Evaluate returns the snapshot of a configuration with saved lists, and with the prompts in files.
-// It contacts and starts nothing.
+// It contacts no server and starts no connector.
 func Evaluate(ctx context.Context, cfg *config.Config, lists snapshot.Lists, opts Options) (*snapshot.Snapshot, error) {
 	g, err := snapshot.NewGeneration(cfg, nil, opts.logger())
 	if err != nil {
@@ -27,17 +27,17 @@ func Evaluate(ctx context.Context, cfg *config.Config, lists snapshot.Lists, opt
 			g.Saved[u.Name] = list.OrEmpty()
 		}
 	}
-	// A team's files may take long, so the caller may give up.
+	// Reading a team's files may take long, so the caller may cancel it.
 	if readFiles(ctx, g); ctx.Err() != nil {
 		return nil, ctx.Err()
 	}
-	// There is no bound, unlike at a start, because commands need the complete result.
+	// Admit without a time limit, unlike during startup, because commands need the complete result.
 	s, _ := admission{g, newAdmissionLogger(opts.logger())}.evaluate(context.Background(), time.Now())
 	return s, nil
 }
 
-// evaluate returns the snapshot of the saved lists, without the lists that were not admitted before
-// the end of ctx.
+// evaluate returns the snapshot of the saved lists. Lists that are not admitted before the end of
+// ctx are missing.
 func (a admission) evaluate(ctx context.Context, started time.Time) (*snapshot.Snapshot, []upstreamSlot) {
 	slots := a.admitAll(ctx, nil)
 	contents := contentsOf(slots)
@@ -46,9 +46,9 @@ func (a admission) evaluate(ctx context.Context, started time.Time) (*snapshot.S
 	return snapshot.New(a.Generation, contents, started), slots
 }
 
-// admitAll admits one list of each upstream until ctx ends: the list in the earlier slot if that has
-// the state of the same connector, otherwise the latest list. Decisions about the earlier lists are
-// reused. earlier has slots by label; it may be nil.
+// admitAll admits one list of each upstream until ctx ends: the list in the earlier slot if the
+// slot still has the state of the same connector, otherwise the latest list. Decisions about the
+// earlier lists are reused. earlier has slots by label; it may be nil.
 func (a admission) admitAll(ctx context.Context, earlier map[string]upstreamSlot) []upstreamSlot {
 	slots := make([]upstreamSlot, len(a.Upstreams))
 	var running sync.WaitGroup
@@ -74,7 +74,8 @@ func (a admission) admitAll(ctx context.Context, earlier map[string]upstreamSlot
 	return slots
 }
 
-// contributions returns the sources with the prompts that are now in the catalog.
+// contributions returns the sources with the prompts of the visible lists, and records that these
+// are in the catalog.
 func contributions(sources []catalog.Source, slots []upstreamSlot) []catalog.Source {
 	all := slices.Clone(sources)
 	for i := range slots {
@@ -83,7 +84,7 @@ func contributions(sources []catalog.Source, slots []upstreamSlot) []catalog.Sou
 	return all
 }
 
-// readFiles reads the lists of upstreams with files, which needs no connectors.
+// readFiles reads the lists of upstreams with files, for a generation without connectors.
 func readFiles(ctx context.Context, g *snapshot.Generation) {
 	for i, read := range files.Read(ctx, g.Upstreams) {
 		u := &g.Upstreams[i]
@@ -104,7 +105,7 @@ func readFiles(ctx context.Context, g *snapshot.Generation) {
 
 // catalogOptions returns the options for merging lists.
 func catalogOptions(g *snapshot.Generation) catalog.Options {
-	p := g.Policy // not g: a catalog keeps these options, and may outlive many generations
+	p := g.Policy // capture p, not g: a catalog keeps these options, and may outlive many generations
 	return catalog.Options{
 		Separator: g.Config.Gateway.Separator, KeepFirst: g.Config.Gateway.Conflict == config.ConflictFirst,
 		Decide: func(e *catalog.Entry) (decided []*policy.Visibility) {
@@ -120,8 +121,8 @@ func catalogOptions(g *snapshot.Generation) catalog.Options {
 	}
 }
 
-// stateOf returns the current state of the upstream at index i; the zero value if nothing is
-// contacted.
+// stateOf returns the current state of the upstream at index i; the zero value if the generation
+// has no connectors.
 func stateOf(g *snapshot.Generation, i int) *upstream.State {
 	if len(g.Connectors) == 0 {
 		return &upstream.State{}

@@ -14,31 +14,30 @@ import (
 	"github.com/promptweir/promptweir/upstream/loglimit"
 )
 
-// maxReported bounds the new reports of one kind about one upstream that are logged within ten
-// seconds.
+// maxReported bounds the reports of one kind about one upstream that are logged within ten seconds.
 const maxReported = 50
 
 // ErrStopped means that the publisher's Run has ended.
 var ErrStopped = errors.New("the gateway is not running")
 
-// Options are the parts of a [Publisher] that are not configuration.
+// Options are the settings of a [Publisher] that are not in the configuration.
 type Options struct {
 	// Logger receives changes of state; nil discards them.
 	Logger *slog.Logger
-	// StateDir is the folder where the last good lists are kept; empty keeps nothing.
+	// StateDir is the folder for the last good lists; if empty, lists are not saved.
 	StateDir string
-	// Replicated is true if clients may list at other replicas. They are notified of each change
-	// again, once the other replicas have had time to get it.
+	// Replicated is true if clients may list at other replicas. They are then notified of each
+	// change a second and third time, when the other replicas should have the change.
 	Replicated bool
 	// NewConnector returns a connector for an upstream that is new or whose connection settings
 	// changed. The connector calls changed when its state changes; changed never blocks.
 	NewConnector func(u config.Upstream, changed func()) Connector
-	// ReplyBound is the time that a client has to reply to one server request. Calls of a retired
-	// connector may take the upstream's timeout and ReplyBound.
+	// ReplyBound is the time that a client has to reply to one server request. A retired connector
+	// may finish its calls for the upstream's timeout plus ReplyBound.
 	ReplyBound time.Duration
 }
 
-// Connector has the methods of [*upstream.Connector] for its owner.
+// Connector consists of the methods of [*upstream.Connector] that its owner, the publisher, uses.
 type Connector interface {
 	snapshot.Connector
 
@@ -61,8 +60,8 @@ type Publisher struct {
 	logger *slog.Logger
 	// admissionLogger logs at most one panic of each upstream in ten seconds.
 	admissionLogger *slog.Logger
-	// reportLogger is limited, because servers decide how often their lists change, and how many
-	// errors they have.
+	// reportLogger is limited in rate, because servers decide how often their lists change, and how
+	// many errors they have.
 	reportLogger *slog.Logger
 	newConnector func(config.Upstream, func()) Connector
 	replyBound   time.Duration
@@ -74,9 +73,9 @@ type Publisher struct {
 	changed       chan struct{}
 	announcements announcements
 	repeats       repeats
-	// calls passes functions to Run's goroutine, see do.
+	// calls passes functions to Run's goroutine, see [Publisher.do].
 	calls chan func(context.Context)
-	// stopped is closed when nothing is published any more.
+	// stopped is closed when the publisher makes no more snapshots.
 	stopped chan struct{}
 	// Only Run's goroutine uses builder and stops. The functions in stops end the connectors' runs.
 	builder builder
@@ -85,12 +84,12 @@ type Publisher struct {
 	connectors errgroup.Group
 }
 
-// admissionBound bounds the waits of a start and of a reload for the admission of all lists. A list
-// that takes longer is published later.
+// admissionBound bounds the time for which a start or a reload waits for the admission of all
+// lists. A list that takes longer is published later.
 const admissionBound = time.Second
 
-// New returns a publisher whose first snapshot has the lists in the state_dir. It contacts and
-// starts nothing.
+// New returns a publisher whose first snapshot contains the lists in the state_dir. It contacts no
+// server and starts no connector.
 func New(cfg *config.Config, opts Options) (*Publisher, error) {
 	p := &Publisher{
 		logger: opts.logger(), admissionLogger: newAdmissionLogger(opts.logger()),
@@ -122,16 +121,16 @@ func New(cfg *config.Config, opts Options) (*Publisher, error) {
 // Started returns when the publisher was made.
 func (p *Publisher) Started() time.Time { return p.started }
 
-// Unsaved returns sentences about the lists that could not be saved in the state_dir. They contain
-// nothing sensitive.
+// Unsaved returns a sentence for each list that could not be saved in the state_dir. The sentences
+// contain no secrets.
 func (p *Publisher) Unsaved() []string { return p.stateDir.unsaved() }
 
-// Stopped is closed once nothing is published any more.
+// Stopped returns a channel that is closed when the publisher makes no more snapshots.
 func (p *Publisher) Stopped() <-chan struct{} { return p.stopped }
 
-// NewGeneration returns the generation of a configuration that is to replace the current one.
-// Connectors whose connection settings are unchanged are shared with it, and new connectors do not
-// run yet. Nothing is published yet.
+// NewGeneration returns the generation of a configuration that is to replace the current one. It
+// shares the connectors whose connection settings are unchanged. New connectors do not run until
+// [Publisher.Replace].
 func (p *Publisher) NewGeneration(cfg *config.Config) (*snapshot.Generation, error) {
 	return p.generation(cfg, p.Current().Generation)
 }
@@ -172,14 +171,16 @@ func (p *Publisher) connector(u config.Upstream, before *snapshot.Generation) (s
 	}
 	list := before.Saved[u.Name]
 	if state := old.State(); state.Listed {
-		// The list of the old connector is newer than the list that was saved when it began.
+		// The old connector's list is newer than the list that was saved when that connector was
+		// made.
 		list = snapshot.List{Definitions: state.Definitions}.OrEmpty()
 	}
 	return p.newConnector(u, changed), list
 }
 
 // Run runs the connectors, and publishes a snapshot whenever an upstream's state changes, a list is
-// admitted or [Publisher.Replace] is called, until ctx ends and all of that has ended. Call it once.
+// admitted or [Publisher.Replace] is called. It returns after ctx and all of its goroutines have
+// ended. Call it once.
 func (p *Publisher) Run(ctx context.Context) error {
 	p.start(ctx, p.Current().Generation)
 	group, ctx := errgroup.WithContext(ctx)
@@ -189,15 +190,15 @@ func (p *Publisher) Run(ctx context.Context) error {
 		return p.stateDir.run(ctx, func() *snapshot.Generation { return p.Current().Generation })
 	})
 	err := group.Wait()
-	// Their ctx has ended. Nothing may go on after Run.
+	// The ctx of the admissions and connectors has ended. Wait for them: nothing may run after Run.
 	p.builder.admissions.Wait()
-	close(p.stopped) // now: stopping a child process takes time
+	close(p.stopped) // before the connectors, because stopping a child process takes time
 	return errors.Join(err, p.connectors.Wait())
 }
 
-// restFactor is the rest after a publication, in multiples of its duration. Even with very many
-// upstreams, or a large catalog, and states that change all the time, publishing takes at most a
-// fifth of one processor. Changes during the rest share the next snapshot.
+// restFactor is the rest after a publication, in multiples of its duration. Thus publishing takes
+// at most a fifth of one processor, even with very many upstreams or a large catalog, and states
+// that change all the time. Changes during the rest share the next snapshot.
 const restFactor = 4
 
 func (p *Publisher) publishChanges(ctx context.Context) error {
@@ -205,7 +206,7 @@ func (p *Publisher) publishChanges(ctx context.Context) error {
 	for {
 		var due <-chan time.Time
 		changed := p.changed
-		// A nil channel never receives, so changes gather during the rest.
+		// During the rest, changed is nil. A nil channel never receives, so changes gather.
 		if rested != nil {
 			changed = nil
 		} else if !p.builder.due.IsZero() {
@@ -229,12 +230,14 @@ func (p *Publisher) publishChanges(ctx context.Context) error {
 	}
 }
 
-// do has Run's goroutine call a function, and waits for its end. On an error, it is not called.
+// do makes Run's goroutine call a function, and waits for its end. If do returns an error, the
+// function was not called.
 func (p *Publisher) do(ctx context.Context, change func(context.Context)) error {
 	done := make(chan struct{})
 	select {
 	case p.calls <- func(ctx context.Context) { defer close(done); change(ctx) }:
-		// Do not wait for ctx: the change is under way, and the caller must know how it ended.
+		// Do not return when ctx ends: the change is under way, and the caller must know how it
+		// ended.
 		<-done
 		return nil
 	case <-p.stopped:

@@ -6,9 +6,9 @@ import (
 	"github.com/promptweir/promptweir/gateway/snapshot"
 )
 
-// Replace starts the connectors of another generation, puts it into use, moves all subscriptions to
-// it, and retires the connectors that it does not have. Call it once at a time, while Run runs. An
-// error means that nothing was published.
+// Replace starts the connectors of the next generation, puts it into use, moves all subscriptions
+// to it, and retires the connectors that it does not use. It returns their number. Call it while
+// Run runs, and not concurrently. After an error, nothing was published.
 //
 // It waits up to takeoverBound until connectors that replace other connectors have answered or
 // failed once. It then waits up to admissionBound until the lists are admitted by the rules of the
@@ -23,7 +23,7 @@ func (p *Publisher) Replace(ctx context.Context, next *snapshot.Generation) (ret
 	if err := p.do(ctx, func(context.Context) { earlier = p.builder.lists(before, next) }); err != nil {
 		return 0, err
 	}
-	slots := p.readmit(ctx, next, earlier) // outside of Run's goroutine
+	slots := p.readmit(ctx, next, earlier) // not in Run's goroutine, which must not wait
 	err = p.do(ctx, func(ctx context.Context) {
 		p.builder.replace(slots)
 		p.builder.publish(ctx, next)
@@ -32,14 +32,15 @@ func (p *Publisher) Replace(ctx context.Context, next *snapshot.Generation) (ret
 	return retired, err
 }
 
-// readmit admits the lists in the catalog by the rules of another generation.
+// readmit admits the lists in the current catalog again, by the rules of the next generation.
 func (p *Publisher) readmit(ctx context.Context, next *snapshot.Generation, earlier map[string]upstreamSlot) []upstreamSlot {
 	ctx, cancel := context.WithTimeout(ctx, admissionBound)
 	defer cancel()
 	return p.admission(next).admitAll(ctx, earlier)
 }
 
-// lists returns the slots of the current generation by label, for [admission.admitAll].
+// lists returns the slots of the current generation by label, for [admission.admitAll]. The state
+// is nil if the next generation has another connector for the label.
 func (b *builder) lists(before, next *snapshot.Generation) map[string]upstreamSlot {
 	lists := make(map[string]upstreamSlot, len(b.slots))
 	for i, slot := range b.slots {
@@ -52,8 +53,8 @@ func (b *builder) lists(before, next *snapshot.Generation) map[string]upstreamSl
 	return lists
 }
 
-// replace puts the slots of another generation into use, and ends the admissions by the rules of
-// the previous one.
+// replace puts the slots of the next generation into use, and cancels the admissions by the rules
+// of the previous one.
 func (b *builder) replace(slots []upstreamSlot) {
 	for i := range b.slots {
 		if r := b.slots[i].running; r != nil {

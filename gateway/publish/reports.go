@@ -14,8 +14,8 @@ import (
 // maxFileReports bounds the reports of one upstream's files.
 const maxFileReports = 20
 
-// rejections reports definitions that are missing in the catalog or changed there, and the problems
-// of files.
+// rejections returns the reports about definitions that are missing in the catalog or changed
+// there, and about problems of files.
 func rejections(g *snapshot.Generation, c *snapshot.Contents, slots []upstreamSlot) (reports []catalog.Report) {
 	byLabel, complete := map[string]*admitted{}, map[string]bool{}
 	for i := range g.Upstreams {
@@ -50,7 +50,7 @@ func sameRejections(before *snapshot.Snapshot, next *snapshot.Contents) bool {
 	return true
 }
 
-// promptless reports that an upstream has no prompts.
+// promptless returns the report that an upstream has no prompts.
 func promptless(u *config.Upstream, why *upstream.Cause) catalog.Report {
 	return catalog.Report{
 		Kind: catalog.NoPrompts, Name: u.Name, Owners: []catalog.Owner{ownerOf(u)},
@@ -80,7 +80,7 @@ func fileReports(u *config.Upstream, problems []files.Problem) (reports []catalo
 			if unserved++; unserved == 1 {
 				first = p
 			}
-		case files.Doubtful: // for validate
+		case files.Doubtful: // only the validate command reports these
 		}
 	}
 	if more := broken - maxFileReports; more > 0 {

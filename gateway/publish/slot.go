@@ -12,22 +12,22 @@ import (
 	"github.com/promptweir/promptweir/upstream"
 )
 
-// upstreamSlot is the part of one upstream in the current snapshot: a state, and the list that was
-// admitted from it. The lists of both change together, because a snapshot describes only lists that
-// it has. While a newer list is being admitted, which may take minutes, the upstream keeps its earlier
-// list, and the rest of its state is current.
+// upstreamSlot is one upstream's part of the current snapshot: a state, and the list that was
+// admitted from it. Both change together, because the state describes the list. While a newer list
+// is being admitted, which may take minutes, the slot keeps its earlier list, and other parts of
+// the state are current.
 //
-// The catalog has no prompts of an upstream that is hidden while it is down. A reload keeps no list
-// that was admitted by the previous rules.
+// The catalog contains no prompts of an upstream that is hidden while it is down. After a reload,
+// no slot contains a list that was admitted by the previous rules.
 type upstreamSlot struct {
 	state *upstream.State
 	list  *admitted // nil until a list is admitted by the rules of the generation
-	// merged is the list that is in the catalog; nil if none is.
+	// merged is the upstream's list in the catalog; nil if the catalog has none.
 	merged *admitted
 	// hidden is true while the upstream is down and its configuration hides it.
 	hidden bool
 
-	running *running // the admission of a newer list; nil if there is none
+	running *running // the admission of a newer list; nil if none is under way
 	// rested is the time at which the next admission may begin.
 	rested time.Time
 }
@@ -41,7 +41,7 @@ type running struct {
 	rested time.Time
 }
 
-// receive moves the slot to the list whose admission has ended, if there is one.
+// receive moves the slot to the list whose admission has ended, if there is one. It never blocks.
 func (u *upstreamSlot) receive() {
 	if u.running == nil {
 		return
@@ -78,8 +78,8 @@ func contentsOf(slots []upstreamSlot) snapshot.Contents {
 	return contents
 }
 
-// admits reports whether this is the result of admitting a list. Lists are compared by identity: a
-// connector replaces a list whenever something in it changes.
+// admits reports whether l is the result of admitting a list. Lists are compared by identity: a
+// connector makes a new list whenever a definition changes.
 func (l *admitted) admits(definitions []jsontext.Value) bool {
 	return l != nil && len(l.definitions) == len(definitions) &&
 		(len(definitions) == 0 || &l.definitions[0] == &definitions[0])
@@ -94,8 +94,8 @@ func withListOf(listed, current *upstream.State) *upstream.State {
 	return &early
 }
 
-// hideAt returns the time to hide the prompts of an upstream that is down. ok is false if they
-// stay, also for a server that refuses the gateway, because it is up.
+// hideAt returns the time to hide the prompts of an upstream that is down. ok is false if the
+// prompts stay visible. A server that refuses the gateway is up, so its prompts stay.
 func hideAt(u *config.Upstream, state *upstream.State) (at time.Time, ok bool) {
 	problem := state.Problem
 	if u.WhenDown != config.WhenDownHide || state.Connected || problem == nil || problem.IsRefusal() {

@@ -23,18 +23,18 @@ import (
 )
 
 const (
-	// maxTemporary is the age up to which another process may still be writing a temporary file.
-	// Older files are left over.
+	// maxTemporary is the maximum age of a temporary file that another process may still be
+	// writing. Older files are left over from killed processes.
 	maxTemporary = 10 * time.Minute
-	// saveRetry is the time until another attempt to save a list.
+	// saveRetry is the time between two attempts to save a list.
 	saveRetry = 30 * time.Second
 )
 
 // maxListFile bounds a file with a saved list, in bytes.
 const maxListFile = 256 << 20
 
-// stateDir saves the last good list of each upstream in a file. It is the only writer in this
-// process. Files are replaced as a whole, so that several processes may share the folder.
+// stateDir saves the last good list of each upstream in a file of its own. Files are replaced as a
+// whole, so that several processes may share the folder.
 type stateDir struct {
 	path   string // if empty, nothing is saved
 	logger *slog.Logger
@@ -59,11 +59,12 @@ func openStateDir(path string, logger *slog.Logger) (*stateDir, error) {
 	return d, nil
 }
 
-// removeTemporary removes old temporary files by the form of their names. Errors are ignored.
+// removeTemporary removes old temporary files, which it recognizes by their names. Errors are
+// ignored.
 func (d *stateDir) removeTemporary() {
 	entries, _ := os.ReadDir(d.path)
 	for _, entry := range entries {
-		isOurs, _ := filepath.Match("*.[0-9]*.tmp", entry.Name()) // fails only for an invalid pattern
+		isOurs, _ := filepath.Match("*.[0-9]*.tmp", entry.Name()) // the error is nil: the pattern is valid
 		info, err := entry.Info()
 		if isOurs && err == nil && info.Mode().IsRegular() && time.Since(info.ModTime()) > maxTemporary {
 			_ = os.Remove(filepath.Join(d.path, entry.Name()))
@@ -91,8 +92,8 @@ func (d *stateDir) load(u config.Upstream) (list snapshot.List, ok bool) {
 	return list, err == nil
 }
 
-// run saves changed lists until ctx ends, and once more at the end, so that the last change is not
-// lost. Lists that keep changing are saved for a fifth of the time at most.
+// run saves changed lists until ctx ends, and a last time afterwards. Lists that change all the
+// time are saved for at most a fifth of the time.
 func (d *stateDir) run(ctx context.Context, current func() *snapshot.Generation) error {
 	if d.path == "" {
 		return nil
@@ -119,17 +120,17 @@ func (d *stateDir) run(ctx context.Context, current func() *snapshot.Generation)
 	return nil
 }
 
-// savedFiles has the saved lists by connector, because another connector with the same label counts
-// its lists from 1 again.
+// savedFiles contains the saved lists by connector rather than by label, because a new connector of
+// a label counts its lists from 1 again.
 type savedFiles map[snapshot.Connector]savedFile
 
 // savedFile is the state of one file.
 type savedFile struct {
-	version uint64 // State.Lists of the list on disk
+	version uint64 // the value of State.Lists for the list on disk
 	err     string // the error of the last attempt; empty after a success
 }
 
-// saveChanged saves each list that is newer than its file, and returns the resulting files.
+// saveChanged saves each list that is newer than its file, and returns the new states of the files.
 func (d *stateDir) saveChanged(ctx context.Context, g *snapshot.Generation, saved savedFiles) savedFiles {
 	next := make(savedFiles, len(g.Connectors))
 	var problems []string
@@ -142,7 +143,7 @@ func (d *stateDir) saveChanged(ctx context.Context, g *snapshot.Generation, save
 					d.logger.InfoContext(ctx, "saved in state_dir again", what)
 				}
 				file = savedFile{version: state.Lists}
-			} else if cause := causeOf(err); cause != file.err { // log it once, not per attempt
+			} else if cause := causeOf(err); cause != file.err { // log a cause once, not per attempt
 				d.logger.WarnContext(ctx, "not saved in state_dir", what, slog.Any("error", err))
 				file.err = cause
 			}
@@ -162,8 +163,8 @@ const listFormat = "1"
 
 func listPath(dir string, u config.Upstream) string { return filepath.Join(dir, u.Name+".json") }
 
-// save replaces the file of an upstream. At every moment either the old or the new file exists,
-// never a part.
+// save replaces the file of an upstream. At every moment the folder has either the old or the new
+// file, complete.
 func (d *stateDir) save(u config.Upstream, definitions []jsontext.Value) error {
 	list := wire.Array(slices.DeleteFunc(slices.Clone(definitions), func(definition jsontext.Value) bool {
 		// One invalid definition would make the whole file unreadable.

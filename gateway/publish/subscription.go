@@ -17,7 +17,7 @@ type Subscription struct {
 	publisher *Publisher
 	wake      chan struct{} // receives a value if the view has changed since the last receive
 
-	// Guarded by subscriptions.mu.
+	// subscriptions.mu guards the fields below.
 	principal *policy.Principal
 	view      viewOf
 	// changed is the time of the first change since the last receive from wake; zero without a
@@ -33,14 +33,14 @@ type viewOf struct {
 	number      uint64 // the snapshot's number
 }
 
-// subscriptions has the open subscriptions. The zero value is ready.
+// subscriptions holds the open subscriptions. The zero value is ready.
 type subscriptions struct {
-	mu  sync.Mutex // guards all, and the fields of subscriptions that say so
+	mu  sync.Mutex // guards all, and fields of Subscription
 	all map[*Subscription]struct{}
 }
 
 // Subscribe opens a subscription of a principal. It assumes that the client has the current view.
-// Call [Subscription.Close] in the end.
+// Call [Subscription.Close] when the client leaves.
 func (p *Publisher) Subscribe(principal policy.Principal) *Subscription {
 	sub := &Subscription{publisher: p, wake: make(chan struct{}, 1)}
 	sub.setPrincipal(principal)
@@ -48,7 +48,7 @@ func (p *Publisher) Subscribe(principal policy.Principal) *Subscription {
 	return sub
 }
 
-// setPrincipal gives a subscription the current view of a principal.
+// setPrincipal sets the principal of a subscription, and the current view of that principal.
 func (sub *Subscription) setPrincipal(principal policy.Principal) {
 	p, all := sub.publisher, &sub.publisher.subscriptions
 	for {
@@ -56,8 +56,8 @@ func (sub *Subscription) setPrincipal(principal policy.Principal) {
 		audience := s.Policy.Audience(principal)
 		view := viewOf{s.Policy, audience, s.View(audience).Fingerprint(), s.Number()} // not under the lock
 		all.mu.Lock()
-		// A snapshot that is swapped in after this wakes the subscription, because announceChanges
-		// looks for subscriptions after the swap.
+		// If another snapshot is swapped in after this check, announceChanges finds this
+		// subscription, because it looks for subscriptions after the swap.
 		isCurrent := p.Current() == s
 		if isCurrent {
 			sub.principal, sub.view = &principal, view
@@ -73,13 +73,13 @@ func (sub *Subscription) setPrincipal(principal policy.Principal) {
 	}
 }
 
-// Changed receives a value after a change of the view. A list after that contains the change, or a
-// later one.
+// Changed returns a channel that receives a value after a change of the view. A list that is read
+// after the value contains the change or a later one.
 func (sub *Subscription) Changed() <-chan struct{} { return sub.wake }
 
-// TakeChange returns the time of the first change in this notification. Call it after a value of
-// [Subscription.Changed]. It is zero for a repeated notification, and for a change of the
-// principal.
+// TakeChange returns the time of the first change in this notification, and resets it. Call it
+// after a value of [Subscription.Changed]. The time is zero for a repeated notification, and for a
+// change of the principal.
 func (sub *Subscription) TakeChange() time.Time {
 	all := &sub.publisher.subscriptions
 	all.mu.Lock()
@@ -89,7 +89,7 @@ func (sub *Subscription) TakeChange() time.Time {
 	return changed
 }
 
-// View returns the fingerprint of the view for a notification sent now.
+// View returns the fingerprint of the view, for a notification that is sent now.
 func (sub *Subscription) View() catalog.Fingerprint {
 	all := &sub.publisher.subscriptions
 	all.mu.Lock()
@@ -97,9 +97,9 @@ func (sub *Subscription) View() catalog.Fingerprint {
 	return sub.view.fingerprint
 }
 
-// Reauthenticate lets a stream continue after a reload. The error means that its caller is refused,
+// Reauthenticate lets a stream continue after a reload. An error means that its caller is refused,
 // see [snapshot.Source.Reauthenticate]. If the principal has changed, it wakes the subscription,
-// because the client may have listed either view.
+// because the client's last list may come from either view.
 func (sub *Subscription) Reauthenticate(ctx context.Context, c *snapshot.Caller) error {
 	_, changed, err := sub.publisher.Reauthenticate(ctx, c)
 	if changed {
@@ -109,7 +109,7 @@ func (sub *Subscription) Reauthenticate(ctx context.Context, c *snapshot.Caller)
 	return err
 }
 
-// notify wakes the subscription, and with replicas again later.
+// notify wakes the subscription; with replicas, it wakes it again later.
 func (sub *Subscription) notify() {
 	signal(sub.wake)
 	sub.publisher.repeats.add(sub)
@@ -157,7 +157,8 @@ func (p *Publisher) announceChanges(ctx context.Context) error {
 	}
 }
 
-// byAudience returns the open subscriptions by their principals' audiences in a snapshot.
+// byAudience returns the open subscriptions by the audience of their principal in a snapshot. It
+// leaves out subscriptions that already have the view of this snapshot or a later one.
 func (s *subscriptions) byAudience(next *snapshot.Snapshot) map[*policy.Audience][]*Subscription {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -174,8 +175,9 @@ func (s *subscriptions) byAudience(next *snapshot.Snapshot) map[*policy.Audience
 	return all
 }
 
-// fingerprint returns the fingerprint of an audience's view. If building the view panics, it is
-// zero, which practically no view has: the audience is woken, and its lists return the error.
+// fingerprint returns the fingerprint of an audience's view. If building the view panics, the
+// fingerprint is zero, which practically no view has: the audience is woken, and its lists return
+// the error.
 func (p *Publisher) fingerprint(s *snapshot.Snapshot, audience *policy.Audience) (view catalog.Fingerprint) {
 	_ = client.RecoverToError(p.logger, func() error {
 		view = s.View(audience).Fingerprint()
@@ -184,9 +186,9 @@ func (p *Publisher) fingerprint(s *snapshot.Snapshot, audience *policy.Audience)
 	return view
 }
 
-// show moves a subscription to the next view, and wakes it if the view differs, or in any case if
-// always is true. It compares with the previous view, not with the last notified one: a view that
-// changed back while the client was slow may have been listed in between.
+// show moves a subscription to the next view. It wakes the subscription if the view differs, or if
+// always is true. It compares with the previous view, not with the last notified one: a slow client
+// may have listed between two changes that cancel each other.
 func (sub *Subscription) show(next viewOf, published time.Time, always bool) {
 	all := &sub.publisher.subscriptions
 	all.mu.Lock()

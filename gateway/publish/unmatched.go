@@ -11,13 +11,14 @@ import (
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
-// maxNearest bounds the reports of one kind with a suggested name, because finding one takes long.
+// maxNearest bounds the reports of one kind with a suggested name, because the search for a near
+// name is slow.
 const maxNearest = 10
 
-// Unmatched returns a report for each pattern of an expose or hide block that matches no prompt, if
-// the lists of all upstreams that it could match are known. Otherwise a typo would stay unnoticed.
-// It compares each pattern with each name. It is meant for commands that check a configuration, and
-// too slow for a serving gateway.
+// Unmatched returns a report for each pattern of an expose or hide block that matches no prompt,
+// because such a pattern may be a typo. A pattern is skipped if the list of an upstream that it
+// could match is unknown. Unmatched compares each pattern with each name: it is meant for commands
+// that check a configuration, and too slow for a serving gateway.
 func Unmatched(s *snapshot.Snapshot) (reports []catalog.Report) {
 	for i := range s.Config.Teams {
 		team := &s.Config.Teams[i]
@@ -52,8 +53,8 @@ func (u *unmatched) find(kind string, rules []config.Rule) {
 	}
 	for i := range rules {
 		for _, p := range rules[i].Prompts {
-			// "*.debug_*" is a precaution against future prompts. If a prompt block gives the name
-			// and there is no such prompt, the block has its own report.
+			// A hide pattern such as "*.debug_*" is a precaution against future prompts. If a
+			// prompt block gives its prompt the name, unmatchedBlocks reports the missing prompt.
 			isPrecaution := kind == "hide" && strings.HasPrefix(p.String(), "*")
 			isGiven := slices.ContainsFunc(u.blocks, func(o config.Override) bool { return o.Name != "" && p.Match(o.Name) })
 			if !isPrecaution && !isGiven && !slices.ContainsFunc(names, p.Match) {
@@ -78,7 +79,7 @@ func (u *unmatched) report(kind string, rule *config.Rule, p config.Pattern, nam
 		}
 		owners = append(owners, ownerOf(&u.upstreams[i]))
 	}
-	if len(owners) == 0 && u.whose != anyTeam { // loading the configuration warns about that
+	if len(owners) == 0 && u.whose != anyTeam { // the configuration's loader warns about such a pattern
 		return
 	}
 	nearest, title := "", rule.Title(kind)
@@ -110,8 +111,8 @@ func nearestName(name string, list *admitted) string {
 	return suggestion(pattern, list.namesWithoutBlocks())
 }
 
-// suggestion returns a continuation of a sentence about a pattern without matches; empty if no name
-// is near.
+// suggestion returns the end of a sentence about a pattern without matches; empty if no name is
+// near.
 func suggestion(pattern config.Pattern, names []string) string {
 	nearest := pattern.Nearest(names)
 	if nearest == "" {

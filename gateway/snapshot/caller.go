@@ -12,8 +12,8 @@ import (
 	"github.com/promptweir/promptweir/gateway/policy"
 )
 
-// Source has the snapshot in use. Package publish replaces it; everything else only reads it. The
-// zero value has none.
+// Source holds the snapshot in use. Package publish replaces it; all other packages only read it.
+// The zero value holds none.
 type Source struct{ current atomic.Pointer[Snapshot] }
 
 // Current returns the snapshot in use.
@@ -26,18 +26,19 @@ func (src *Source) Swap(next *Snapshot) {
 	if before == nil {
 		return
 	}
-	// Close after the swap, because a goroutine that wakes up reads the current snapshot.
+	// Close the channels after the swap, because a goroutine that wakes up reads the current
+	// snapshot.
 	close(before.superseded)
 	if before.Generation != next.Generation {
 		close(before.replaced)
 	}
 }
 
-// startupBound is the time after the start in which requests wait for upstreams that have not
-// answered or failed yet.
+// startupBound is the time after the gateway's start in which requests wait for upstreams that have
+// neither answered nor failed yet.
 const startupBound = 2 * time.Second
 
-// ErrPrincipalChanged means that a credential belongs to another principal since the last reload.
+// ErrPrincipalChanged means that, since the last reload, a credential belongs to another principal.
 var ErrPrincipalChanged = errors.New("the credential belongs to another principal since the configuration was reloaded")
 
 // Caller is the client of a request or stream: a principal, and the configuration that accepted its
@@ -50,15 +51,16 @@ type Caller struct {
 	credential identity.Credential
 }
 
-// Authenticate returns the caller with a credential, according to the snapshot's configuration.
+// Authenticate returns the caller with a credential, or the error with which the snapshot's
+// configuration refuses it.
 func (s *Snapshot) Authenticate(ctx context.Context, credential identity.Credential) (Caller, error) {
 	principal, err := credential(ctx, s.Identity)
 	return Caller{Principal: principal, Generation: s.Generation, credential: credential}, err
 }
 
 // Renew returns the current snapshot. If a reload has replaced the caller's generation, it
-// authenticates the caller again. changed reports whether the principal differs in any way. On an
-// error the caller is unchanged and must not be served any more.
+// authenticates the caller again. changed reports whether the principal differs in any way. After
+// an error the caller is unchanged and must not be served any more.
 func (src *Source) Renew(ctx context.Context, c *Caller) (s *Snapshot, changed bool, err error) {
 	s = src.Current()
 	if s.Generation == c.Generation {
@@ -68,7 +70,7 @@ func (src *Source) Renew(ctx context.Context, c *Caller) (s *Snapshot, changed b
 	if err != nil {
 		return s, false, err
 	}
-	// A stream is counted for its principal, so it cannot change to another one.
+	// A stream counts against the limits of its principal, so it cannot move to another one.
 	if principal.Key() != c.Principal.Key() {
 		return s, false, ErrPrincipalChanged
 	}
@@ -77,11 +79,11 @@ func (src *Source) Renew(ctx context.Context, c *Caller) (s *Snapshot, changed b
 	return s, changed, nil
 }
 
-// Reauthenticate is [Source.Renew] for an open connection. If the issuer cannot be reached, the
-// caller keeps its principal: nothing has refused it.
+// Reauthenticate is [Source.Renew] for an open connection. If the issuer of the credential cannot
+// be reached, the caller keeps its principal, because nothing has refused it.
 func (src *Source) Reauthenticate(ctx context.Context, c *Caller) (s *Snapshot, changed bool, err error) {
 	s, changed, err = src.Renew(ctx, c)
-	// Without a source, no issuer has accepted the caller.
+	// A principal without a Source was not accepted by an issuer.
 	if errors.Is(err, identity.ErrUnavailable) && c.Principal.Source != "" {
 		c.Generation = s.Generation
 		return s, false, nil
@@ -89,9 +91,9 @@ func (src *Source) Reauthenticate(ctx context.Context, c *Caller) (s *Snapshot, 
 	return s, changed, err
 }
 
-// AwaitTried waits until each upstream that the caller may know of has answered or failed once, for
-// at most two seconds after the start or until ctx ends. It returns the snapshot to use from then
-// on. Errors are as for [Source.Renew].
+// AwaitTried waits until each upstream that the caller may know of has answered or failed once: for
+// at most two seconds after the gateway's start, or until ctx ends. It returns the snapshot to use
+// from then on. Its errors are the errors of [Source.Renew].
 func (src *Source) AwaitTried(ctx context.Context, c *Caller, s *Snapshot) (*Snapshot, error) {
 	if s.AllTried() || c.isTried(s) { // the usual case, without a timer
 		return s, nil

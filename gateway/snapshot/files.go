@@ -10,7 +10,7 @@ import (
 )
 
 // Text returns a hash of the text of an upstream's prompt in a file. It is empty for prompts of
-// servers, and if connectors run.
+// servers, and if the generation has connectors.
 func (g *Generation) Text(label, own string) string {
 	if prompt := g.FilePrompt(label, own); prompt != nil {
 		return prompt.Text
@@ -18,8 +18,8 @@ func (g *Generation) Text(label, own string) string {
 	return ""
 }
 
-// FilePrompt returns an upstream's prompt in a file. It is nil for prompts of servers, and if
-// connectors run.
+// FilePrompt returns an upstream's prompt in a file. It is nil for prompts of servers, and if the
+// generation has connectors.
 func (g *Generation) FilePrompt(label, own string) *files.Prompt {
 	if list := g.Folders[label]; list != nil {
 		return list.Prompt(own)
@@ -27,7 +27,8 @@ func (g *Generation) FilePrompt(label, own string) *files.Prompt {
 	return nil
 }
 
-// Files returns the list that answers gets of an upstream with files; nil for other upstreams.
+// Files returns the list from which the gets of an upstream with files are answered; nil for other
+// upstreams.
 func (s *Snapshot) Files(label string) *files.List {
 	if i, known := s.index[label]; known {
 		return s.States[i].Files
@@ -51,10 +52,11 @@ func (g *Generation) ProblemsOf(i int, state *upstream.State) []files.Problem {
 	return g.FolderProblems[g.Upstreams[i].Name]
 }
 
-// maxBrokenNamed bounds the broken files that a list names per upstream.
+// maxBrokenNamed bounds the broken files of one upstream that a client's list names.
 const maxBrokenNamed = 20
 
-// BrokenFile is a prompt file with an error. An earlier version may be served.
+// BrokenFile is a prompt file with an error. The gateway may still serve an earlier version of the
+// file.
 type BrokenFile struct {
 	// Place is the location of the error, relative to the configuration's folder.
 	Place string

@@ -25,21 +25,21 @@ import (
 	"github.com/promptweir/promptweir/upstream/files"
 )
 
-// requestStates is the purpose of sealed requestStates. A token of another purpose does not open as
-// a requestState.
+// requestStates is the purpose of sealed requestStates, which separates them from other sealed
+// tokens: a token of another purpose does not open as a requestState.
 const requestStates = "request state"
 
 // hashedArguments is the purpose of keyed hashes of arguments.
 const hashedArguments = "audit arguments"
 
-// Generation is everything that follows from one configuration. It is immutable. A reload makes
-// another one, which shares unchanged connectors, screens and prompt blocks.
+// Generation holds everything that follows from one configuration. It is immutable. A reload makes
+// a new generation, which shares unchanged connectors, screens and prompt blocks with the old one.
 type Generation struct {
 	Config *config.Config
 	// Upstreams are in configuration order.
 	Upstreams []config.Upstream
-	// Connectors are the upstreams' connectors in the same order; empty if nothing is contacted. A
-	// connector may have been made for an earlier configuration with the same server.
+	// Connectors are the upstreams' connectors in the same order; empty if the gateway contacts no
+	// upstream. A connector may have been made for an earlier configuration with the same server.
 	Connectors []Connector
 
 	Policy   *policy.Policy
@@ -58,16 +58,17 @@ type Generation struct {
 	// results can be read.
 	Skills, Links bool
 
-	// Teams has the rules for each team's prompts, by the team's name.
+	// Teams contains the rules for each team's prompts, by the team's name.
 	Teams map[string]TeamRules
-	// Overrides are the prompt blocks, by the exposed name without the block.
+	// Overrides are the prompt blocks, by the exposed name that their prompt would have without the
+	// block.
 	Overrides map[string]Override
-	// Sources are the upstreams for the catalog, without prompts.
+	// Sources are the upstreams in the form for the catalog, but without prompts.
 	Sources []catalog.Source
-	// Saved are lists, by label, for upstreams whose connectors have not listed them yet.
+	// Saved contains the lists, by label, of upstreams whose connectors have not listed them yet.
 	Saved Lists
-	// Folders are the lists of upstreams with files, by label, if no connectors run. FolderProblems
-	// are the findings in these files.
+	// Folders are the lists of upstreams with files, by label, if the generation has no connectors.
+	// FolderProblems are the findings in these files.
 	Folders        map[string]*files.List
 	FolderProblems map[string][]files.Problem
 
@@ -76,7 +77,8 @@ type Generation struct {
 	replaced chan struct{}
 }
 
-// Connector has the methods of [*upstream.Connector] for requests. Tests have one in memory.
+// Connector consists of the methods of [*upstream.Connector] that requests use. Tests use a
+// connector in memory.
 type Connector interface {
 	Upstream() config.Upstream
 	State() *upstream.State
@@ -91,7 +93,7 @@ type TeamRules struct {
 	Lock      config.LockSetting
 	Overrides []config.Override
 	Screen    *screen.Screen // nil without screen blocks
-	Limit     *config.Limit  // nil if there is none
+	Limit     *config.Limit  // nil without a limit block
 }
 
 // Override is a prompt block, the team that owns the prompt, and the upstreams that may offer it.
@@ -102,8 +104,8 @@ type Override struct {
 	Candidates []catalog.Candidate
 }
 
-// NewGeneration returns the generation of a configuration, without connectors and saved lists. It
-// shares the equal parts of before, which may be nil.
+// NewGeneration returns the generation of a configuration, without connectors and saved lists.
+// Equal parts are shared with before, which may be nil.
 func NewGeneration(cfg *config.Config, before *Generation, logger *slog.Logger) (*Generation, error) {
 	sealer, err := newSealer(cfg, before)
 	if err != nil {
@@ -140,8 +142,8 @@ func NewGeneration(cfg *config.Config, before *Generation, logger *slog.Logger) 
 	return g, nil
 }
 
-// addTeam adds the rules and prompt blocks of a team. Unchanged screens and blocks keep their
-// pointers, because the admission compares them.
+// addTeam adds the rules and prompt blocks of a team. An unchanged screen or block keeps its
+// pointer, because the admission in package publish compares pointers.
 func (g *Generation) addTeam(team *config.Team, before *Generation) {
 	rules := TeamRules{Lock: g.Config.LockFor(team.Name), Overrides: team.Overrides, Limit: team.Limit}
 	screens := g.Config.ScreensFor(team.Name)
@@ -160,8 +162,8 @@ func (g *Generation) addTeam(team *config.Team, before *Generation) {
 	}
 }
 
-// newSealer keeps the sealer while the keys are the same. Without configured keys, its random key
-// could not be made again.
+// newSealer returns the sealer of before if the keys are the same: without configured keys, its key
+// is random and cannot be made again.
 func newSealer(cfg *config.Config, before *Generation) (*seal.Sealer, error) {
 	if before != nil && slices.Equal(before.Config.Gateway.CursorKeys, cfg.Gateway.CursorKeys) {
 		return before.Sealer, nil
@@ -173,7 +175,8 @@ func newSealer(cfg *config.Config, before *Generation) (*seal.Sealer, error) {
 	return seal.New(keys)
 }
 
-// newPolicy returns the policy of a configuration, which logs conditions that cannot be evaluated.
+// newPolicy returns the policy of a configuration. The policy logs conditions whose evaluation
+// fails.
 func newPolicy(cfg *config.Config, logger *slog.Logger) *policy.Policy {
 	return policy.New(cfg).ReportFailures(func(f policy.Failure) {
 		if errors.Is(f.Err, policy.ErrBudget) {
@@ -200,7 +203,8 @@ func (g *Generation) Index(label string) (i int, known bool) {
 	return i, known
 }
 
-// Connector returns the connector of the upstream with a label, or nil.
+// Connector returns the connector of the upstream with a label; nil for an unknown label or without
+// connectors.
 func (g *Generation) Connector(label string) Connector {
 	if i, known := g.index[label]; known && len(g.Connectors) > 0 {
 		return g.Connectors[i]
@@ -208,8 +212,8 @@ func (g *Generation) Connector(label string) Connector {
 	return nil
 }
 
-// Assertion returns the assertion about a caller for an upstream's server; the zero value if the
-// server gets none.
+// Assertion returns the assertion about a caller for the server of an upstream; the zero value if
+// the server gets none.
 func (g *Generation) Assertion(label string, caller *policy.Principal) (client.Assertion, error) {
 	u := &g.Upstreams[g.index[label]]
 	value, err := g.Assertions.For(u, caller)
@@ -220,8 +224,8 @@ func (g *Generation) Assertion(label string, caller *policy.Principal) (client.A
 }
 
 // ServerID identifies the server of the upstream with a label; empty for an unknown label. After a
-// reload the label may belong to another server, which must not receive state and replies for this
-// one.
+// reload the label may belong to another server, which must not receive the state and replies for
+// this one.
 func (g *Generation) ServerID(label string) string {
 	connector := g.Connector(label)
 	if connector == nil {
@@ -249,7 +253,7 @@ func (g *Generation) PromptBlock(source *catalog.Source, own string) *config.Ove
 	if len(g.Overrides) == 0 {
 		return nil
 	}
-	// The name alone is not enough, because another team's prompt could have it.
+	// Compare the team: another team's prompt could have the same name.
 	if o := g.Overrides[g.ExposedName(source, own)]; o.Team == source.Team {
 		return o.Override
 	}
@@ -257,7 +261,7 @@ func (g *Generation) PromptBlock(source *catalog.Source, own string) *config.Ove
 }
 
 // Candidates returns the upstreams that may expose a prompt under a name. Upstreams with a prompt
-// block that gives the name come first.
+// block that renames a prompt to the name come first.
 func (g *Generation) Candidates(name string) (all []catalog.Candidate) {
 	var labels []string
 	for label, o := range g.Overrides {
@@ -272,8 +276,8 @@ func (g *Generation) Candidates(name string) (all []catalog.Candidate) {
 	return all
 }
 
-// LatestList returns the list of the upstream at index i: its connector's list, or otherwise the
-// saved list.
+// LatestList returns the list of the upstream at index i: from its connector, or from Saved until
+// the connector has listed.
 func (g *Generation) LatestList(i int, state *upstream.State) (definitions []jsontext.Value, known bool) {
 	if state.Lists == 0 {
 		saved := g.Saved[g.Upstreams[i].Name].Definitions
@@ -282,7 +286,8 @@ func (g *Generation) LatestList(i int, state *upstream.State) (definitions []jso
 	return state.Definitions, true
 }
 
-// ServerOf identifies the server of an upstream, without secrets.
+// ServerOf identifies the server of an upstream by team, label and address. The result contains no
+// secrets.
 func ServerOf(u config.Upstream) string { return u.Team + "/" + u.Name + " " + u.Address() }
 
 // Digest returns the SHA-256 of bytes in hexadecimal digits.

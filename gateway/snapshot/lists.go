@@ -9,23 +9,23 @@ import (
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
-// Lists are known lists of prompts by upstream label. They replace the upstreams' responses, so
-// that a configuration can be evaluated without contacting anything.
+// Lists contains lists of prompts by upstream label. They stand in for the upstreams' responses, so
+// that a configuration can be evaluated without contacting an upstream.
 type Lists map[string]List
 
-// List is one upstream's known list.
+// List is the list of one upstream.
 type List struct {
-	// Server identifies the server that returned the list. If it is empty, any server of the
-	// upstream's label fits.
+	// Server identifies the server that returned the list, see [ServerOf]. If it is empty, the list
+	// fits any server of the label.
 	Server string
-	// Definitions are in the upstream's form; nil if unknown.
+	// Definitions are in the upstream's form; nil if the list is unknown.
 	Definitions []jsontext.Value
 }
 
 // LockedLists returns the approved definitions in a lock file as lists under the upstreams' own
-// names. A definition whose name lacks its upstream's prefix is left out, because it was approved
-// before the prefix changed. Servers that share a prefix offer the same prompts, and the file has
-// one definition for them.
+// names. A definition whose name lacks its upstream's prefix is left out: it was approved before
+// the prefix changed. Servers that share a prefix offer the same prompts, so each of them gets the
+// file's only definition of a prompt.
 func LockedLists(cfg *config.Config, lock config.Lock) Lists {
 	lists, index := Lists{}, map[string]int{}
 	sources, upstreams := sourcesOf(cfg), cfg.Upstreams()
@@ -46,7 +46,7 @@ func LockedLists(cfg *config.Config, lock config.Lock) Lists {
 			continue
 		}
 		definition := jsontext.Value(prompt.Definition)
-		if !isSkill { // a skill is named by its uri
+		if !isSkill { // a skill's definition has no name, but a uri
 			definition = wire.Members(definition).With("name", wire.Quote(own)).JSON()
 		}
 		isOnly := len(lock.Named(prompt.Name)) == 1
@@ -61,19 +61,19 @@ func LockedLists(cfg *config.Config, lock config.Lock) Lists {
 	return lists
 }
 
-// areReplicas reports whether two upstreams are servers with a prefix in common.
+// areReplicas reports whether two upstreams are servers that share a prefix.
 func areReplicas(a, b *config.Upstream) bool {
 	return a.Prefix != "" && a.Prefix == b.Prefix && a.Skills == b.Skills && a.Files == nil && b.Files == nil
 }
 
-// For returns the list of an upstream. The label alone is not enough, because it may belong to
-// another server now.
+// For returns the list of an upstream. It compares the server too, because the label may have moved
+// to another server.
 func (l Lists) For(u config.Upstream) (List, bool) {
 	list, ok := l[u.Name]
 	return list, ok && (list.Server == "" || list.Server == ServerOf(u))
 }
 
-// OrEmpty returns the list with non-nil definitions: an empty list is a known list.
+// OrEmpty returns the list with non-nil definitions, because nil definitions mean an unknown list.
 func (l List) OrEmpty() List {
 	if l.Definitions == nil {
 		l.Definitions = []jsontext.Value{}

@@ -17,24 +17,24 @@ import (
 // Starting is the reason of an upstream that has neither answered nor failed yet.
 const Starting upstream.Reason = "starting"
 
-// Snapshot is everything that a request needs: a generation, the catalog, and the state of each
+// Snapshot holds everything that a request needs: a generation, the catalog, and the state of each
 // upstream. It is immutable, except that views are built at their first use.
 type Snapshot struct {
 	*Generation
 	Contents
 
 	// untried are the indexes of upstreams that have neither answered nor failed yet. unhealthy are
-	// the indexes of upstreams that are untried, are not listed, or have a problem. With both,
-	// requests need not look at all upstreams.
+	// the indexes of upstreams that are untried, are not listed, or have a problem. Requests look
+	// at these indexes rather than at all upstreams.
 	untried, unhealthy []int
-	// polled are the indexes of upstreams with a TTL that would not report a change, the shortest
-	// TTL first.
+	// polled are the indexes of upstreams with a TTL, which do not report changes. The shortest TTL
+	// comes first.
 	polled  []int
 	started time.Time
 	// brokenFiles returns the broken prompt files of unhealthy upstreams.
 	brokenFiles func() map[int][]BrokenFile
 
-	// views has the views of the most recent audiences. Snapshots with the same generation and
+	// views holds the views of the most recent audiences. Snapshots with the same generation and
 	// catalog share them.
 	views views
 	// number is higher than the number of every earlier snapshot.
@@ -48,16 +48,17 @@ type Snapshot struct {
 // Contents are the parts that change within a generation. The slices are parallel to
 // [Generation.Upstreams].
 type Contents struct {
-	// Catalog is the merge of all admitted lists. Its entries carry their visibility.
+	// Catalog is the merge of all admitted lists. Each entry carries its visibility.
 	Catalog *catalog.Catalog
 	States  []*upstream.State
 	// Admitted is true for each upstream with an admitted list.
 	Admitted []bool
-	// Rejected has a report for each definition that is missing from the catalog, or changed in it.
+	// Rejected contains a report for each definition that is missing from the catalog, or changed
+	// in it.
 	Rejected []catalog.Report
 }
 
-// New returns the first snapshot of a gateway with the given start time.
+// New returns the first snapshot of a gateway. started is the time of the gateway's start.
 func New(g *Generation, contents Contents, started time.Time) *Snapshot {
 	s := &Snapshot{Generation: g, Contents: contents, started: started, views: newViews(contents.Catalog)}
 	s.complete()
@@ -69,14 +70,14 @@ func (s *Snapshot) Successor(g *Generation, contents Contents) *Snapshot {
 	next := &Snapshot{Generation: g, Contents: contents, started: s.started, number: s.number + 1}
 	if g == s.Generation {
 		next.views = s.views.after(contents.Catalog)
-	} else { // audiences belong to a policy
+	} else { // another policy has other audiences
 		next.views = newViews(contents.Catalog)
 	}
 	next.complete()
 	return next
 }
 
-// complete computes the indexes.
+// complete computes the fields that follow from States.
 func (s *Snapshot) complete() {
 	for i, state := range s.States {
 		if !state.Tried {
@@ -101,7 +102,8 @@ func (s *Snapshot) Superseded() <-chan struct{} { return s.superseded }
 // Reports returns the findings that a person should fix.
 func (s *Snapshot) Reports() []catalog.Report { return slices.Concat(s.Catalog.Reports(), s.Rejected) }
 
-// View returns an audience's view of the catalog. It has no bound on the time of conditions.
+// View returns an audience's view of the catalog. It may block for long, because it evaluates
+// conditions without a time limit.
 func (s *Snapshot) View(audience *policy.Audience) *catalog.View {
 	return s.views.of(audience).entries()
 }
@@ -109,9 +111,9 @@ func (s *Snapshot) View(audience *policy.Audience) *catalog.View {
 // requestTime bounds the evaluation of conditions in one request.
 const requestTime = 5 * time.Second
 
-// RequestView is [Snapshot.View] for a request. The error is [policy.ErrBudget] if the conditions
-// take longer than a request may, and ctx's error if the client leaves. Decisions are cached, so a
-// later request gets further.
+// RequestView is [Snapshot.View] with a time limit, for requests. Its error is [policy.ErrBudget]
+// if the conditions exceed the limit, and ctx's error if the client leaves. Decisions are cached,
+// so a later request gets further.
 func (s *Snapshot) RequestView(ctx context.Context, audience *policy.Audience) (*catalog.View, error) {
 	v := s.views.of(audience)
 	if s.Policy.EvaluatesNothing() || v.ready.Load() {
@@ -127,18 +129,18 @@ func (s *Snapshot) RequestView(ctx context.Context, audience *policy.Audience) (
 	return v.entries(), nil
 }
 
-// FirstPaged reports whether this is the first call for the audience since the start or a reload. If
-// so, the caller logs that the view has several pages.
+// FirstPaged reports whether it is called for the audience for the first time since the start or a
+// reload. If so, the caller logs that the view has several pages.
 func (s *Snapshot) FirstPaged(audience *policy.Audience) bool {
 	paged := s.views.of(audience).paged
 	return !paged.Load() && paged.CompareAndSwap(false, true)
 }
 
-// Lookup returns the entry that an audience sees under a name. It is nil for a name that does not
-// exist, or that the audience may not see.
+// Lookup returns the entry that an audience sees under a name; nil if the name does not exist, or
+// the audience may not see it.
 func (s *Snapshot) Lookup(audience *policy.Audience, name string) *catalog.Entry {
-	// Look in the view, not in the catalog: evaluating an entry's conditions takes time, by which a
-	// client could tell a hidden name from an unknown one.
+	// Look in the view, not in the catalog: evaluating an entry's conditions takes time, and a
+	// client could measure it to tell a hidden name from an unknown one.
 	return s.View(audience).Lookup(name)
 }
 
@@ -151,8 +153,8 @@ func (s *Snapshot) Published() time.Time { return s.published }
 // AllTried reports whether every upstream has answered or failed once.
 func (s *Snapshot) AllTried() bool { return len(s.untried) == 0 }
 
-// Listed reports whether a list of the upstream at index i is known: from its connector, an earlier
-// connector or, with a state_dir, an earlier process.
+// Listed reports whether an admitted list of the upstream at index i exists: from its connector, an
+// earlier connector or, with a state_dir, an earlier process.
 func (s *Snapshot) Listed(i int) bool {
 	_, known := s.LatestList(i, s.States[i])
 	return known && s.Admitted[i]
@@ -164,7 +166,7 @@ func (s *Snapshot) Definitions(i int) []jsontext.Value {
 	return definitions
 }
 
-// Lists returns all known lists.
+// Lists returns the latest list of each upstream; upstreams without a list are missing.
 func (s *Snapshot) Lists() Lists {
 	lists := Lists{}
 	for i, u := range s.Upstreams {
@@ -177,7 +179,7 @@ func (s *Snapshot) Lists() Lists {
 	return lists
 }
 
-// Unlisted returns the labels of the upstreams whose lists are unknown, sorted.
+// Unlisted returns the labels, sorted, of the upstreams for which [Snapshot.Listed] is false.
 func (s *Snapshot) Unlisted() (labels []string) {
 	for i, u := range s.Upstreams {
 		if !s.Listed(i) {
@@ -188,19 +190,20 @@ func (s *Snapshot) Unlisted() (labels []string) {
 	return labels
 }
 
-// Degradation is the problem of one upstream, as an audience may know it.
+// Degradation is the problem of one upstream, limited to the facts that one audience may know.
 type Degradation struct {
 	upstream.Problem
 
 	Upstream string
 	// Stale is true if an earlier list is served.
 	Stale bool
-	// Files are broken prompt files. A file is named only to audiences that may see its prompt.
+	// Files are the broken prompt files. A file is named only to audiences that may see its prompt.
 	Files []BrokenFile
 }
 
-// Degradations returns the upstreams in the audience's view that are not fresh, or whose gets fail.
-// An upstream is named only to members of its team, and to audiences that see an entry of it.
+// Degradations returns the upstreams in the audience's view whose lists may be outdated, or whose
+// gets fail. An upstream is named only to members of its team, and to audiences that see an entry
+// of it.
 func (s *Snapshot) Degradations(audience *policy.Audience) (all []Degradation) {
 	for _, i := range s.unhealthy {
 		u := &s.Upstreams[i]
@@ -220,7 +223,7 @@ func (s *Snapshot) Degradations(audience *policy.Audience) (all []Degradation) {
 }
 
 // TTL returns how long the audience's view may be cached: the shortest TTL of an upstream in the
-// view that would not report a change, and at most the given time.
+// view that does not report changes, but at most the given time.
 func (s *Snapshot) TTL(audience *policy.Audience, most time.Duration) time.Duration {
 	for _, i := range s.polled {
 		ttl := s.States[i].TTL

@@ -13,17 +13,17 @@ type Trouble struct {
 	Upstream, Team string
 	// Place is the location of the upstream's block.
 	Place string
-	// Condition continues a sentence that begins with the name: "is down".
+	// Condition is a predicate for the upstream's name, such as "is down".
 	Condition string
-	// Listed is true if the gateway has an admitted list of the upstream, a current or an earlier
-	// one, see [Snapshot.Listed].
+	// Listed is true if the gateway has an admitted list of the upstream, current or earlier, see
+	// [Snapshot.Listed].
 	Listed bool
-	// Problem is nil while the upstream is still connecting. Its cause has no secrets, but is only
-	// for operators.
+	// Problem is nil while the upstream is still connecting. Its cause contains no secrets, but is
+	// only for operators.
 	Problem *upstream.Problem
 }
 
-// String returns one line: what, where, why and what to do.
+// String returns one line with the upstream, its place, the cause and the remedy.
 func (t Trouble) String() string {
 	who := fmt.Sprintf("%s (%s)", t.Upstream, t.Place)
 	if t.Problem == nil {
@@ -32,7 +32,8 @@ func (t Trouble) String() string {
 	return fmt.Sprintf("%s %s: %s", who, t.Condition, t.Problem.Cause())
 }
 
-// Troubles returns the problems of all upstreams, sorted by name.
+// Troubles returns a Trouble for each upstream with a problem or without a first answer, sorted by
+// name.
 func (s *Snapshot) Troubles() (all []Trouble) {
 	for i, state := range s.States {
 		u := &s.Upstreams[i]
@@ -53,7 +54,7 @@ func (s *Snapshot) Troubles() (all []Trouble) {
 	return all
 }
 
-// condition describes a problem.
+// condition returns the predicate of [Trouble.Condition] for a problem.
 func condition(p *upstream.Problem, connected, listed bool) string {
 	switch {
 	case p.Reason == upstream.InvalidFile:

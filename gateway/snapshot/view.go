@@ -13,14 +13,15 @@ import (
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
-// maxViews bounds the cached views of a catalog. A policy caches as many audiences. If it makes an
-// evicted audience again, that is a new key here, so without a bound the views would grow forever.
+// maxViews bounds the cached views of a catalog. A policy caches as many audiences. After it evicts
+// an audience and makes it again, the audience has a new pointer, and the old view would stay
+// forever without this bound.
 const maxViews = 10_000
 
-// maxURI bounds the URIs in lookups, in bytes. No file of a skill has a longer one.
+// maxURI bounds the URIs in lookups, in bytes. Longer URIs name no file of a skill.
 const maxURI = 4096
 
-// views has a catalog's views for the most recent audiences.
+// views caches a catalog's views for the most recent audiences.
 type views struct {
 	catalog *catalog.Catalog
 	recent  *lru.Cache[*policy.Audience, *view]
@@ -31,7 +32,7 @@ func newViews(of *catalog.Catalog) views {
 	return views{of, recent}
 }
 
-// after returns the views of another catalog with the same policy. Built views are updated, at a
+// after returns the views of the next catalog with the same policy. Built views are updated, at a
 // cost proportional to the changes. Views that were not built are dropped.
 func (v views) after(next *catalog.Catalog) views {
 	if next == v.catalog {
@@ -55,7 +56,7 @@ func (v views) of(audience *policy.Audience) *view {
 	if known, ok := v.recent.Get(audience); ok {
 		return known
 	}
-	merged := v.catalog // not v, because views of later catalogs share the view
+	merged := v.catalog // capture the catalog, not v: views of later catalogs hold on to this function
 	fresh := newView(audience, new(atomic.Bool), func() *catalog.View { return merged.View(visibleTo(audience)) })
 	if earlier, ok, _ := v.recent.PeekOrAdd(audience, fresh); ok { // another goroutine was faster
 		return earlier
@@ -73,12 +74,13 @@ type view struct {
 	entries func() *catalog.View
 	// built is true once the entries were requested, ready once they exist.
 	built, ready atomic.Bool
-	// skills has the entries that are skills, by the URI of their folder.
+	// skills returns the entries that are skills, by the URI of their folder.
 	skills func() map[string]*catalog.Entry
-	// owners are the labels of the upstreams that may serve an entry of the view to the audience.
+	// owners returns the labels of the upstreams that may serve an entry of the view to the
+	// audience.
 	owners func() map[string]bool
-	// paged is true once it was logged that the view has several pages. The audience's later views
-	// share it.
+	// paged is true once the log says that the view has several pages. The audience's later views
+	// share the value.
 	paged *atomic.Bool
 }
 
@@ -115,7 +117,7 @@ func (v *view) knows(audience *policy.Audience, u *config.Upstream) bool {
 	return audience.Member(u.Team) || v.owners()[u.Name]
 }
 
-// Skill returns the visible skill with this URI of its SKILL.md; nil for none. Call
+// Skill returns the visible skill whose SKILL.md has this URI; nil if there is none. Call
 // [Snapshot.RequestView] for the audience first.
 func (s *Snapshot) Skill(audience *policy.Audience, uri string) *catalog.Entry {
 	root, _ := strings.CutSuffix(uri, "/"+wire.SkillFile)
@@ -125,8 +127,8 @@ func (s *Snapshot) Skill(audience *policy.Audience, uri string) *catalog.Entry {
 	return nil
 }
 
-// SkillsAround yields the visible skills that contain a file or folder, or begin there, the
-// innermost first, each with the path from its folder.
+// SkillsAround yields the visible skills whose folder contains the file or folder, or is this
+// folder. The innermost skill comes first. The string is the path from the skill's folder.
 func (s *Snapshot) SkillsAround(audience *policy.Audience, uri string) func(yield func(*catalog.Entry, string) bool) {
 	return func(yield func(*catalog.Entry, string) bool) {
 		skills := s.views.of(audience).skills()
