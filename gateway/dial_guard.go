@@ -36,7 +36,7 @@ func (d *dialGuard) check(address string) error {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
 	for _, own := range d.own {
-		// Dialing the unspecified address reaches this machine.
+		// Dialing the unspecified address (0.0.0.0 or ::) reaches this machine.
 		same := own.Addr().Unmap().WithZone("") == ip || ip.IsUnspecified() ||
 			(own.Addr().IsUnspecified() && isLocal(ip))
 		if same && own.Port() == target.Port() {

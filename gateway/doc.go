@@ -15,7 +15,7 @@
 // The packages and their questions:
 //   - transport: how are messages received, and responses and notifications sent?
 //   - requests: what is the response to a request?
-//   - snapshot: what is known at this moment, for one request to use?
+//   - snapshot: which configuration, catalog and upstream states does one request use?
 //   - publish: who makes the snapshots, and who is notified of them?
 //   - inspect: what would a configuration make of the upstreams' lists, and why?
 //   - admin: what condition is the gateway in, and what may its operators do?

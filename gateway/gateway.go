@@ -39,7 +39,7 @@ const Name = requests.Name
 // MetaPartial is [requests.MetaPartial].
 const MetaPartial = requests.MetaPartial
 
-// connectsPerSecond bounds the attempts to connect of one team's upstreams. After a start, the
+// connectsPerSecond bounds one team's attempts to connect to its upstreams. After a start, the
 // first 100 may connect at once.
 const connectsPerSecond = 100
 
@@ -52,8 +52,8 @@ type Options struct {
 	// StateDir is a folder for the last good lists, so that a restart while an upstream is down
 	// still lists its prompts. If it is empty, nothing is saved.
 	StateDir string
-	// Kept are the team files with errors, whose previous text is used or which are left out.
-	// Operators see the diagnostics; see [config.LoadTolerant].
+	// Kept are the team files with errors: their previous text is used, or they are left out.
+	// Diagnostics are their errors, for operators. See [config.LoadTolerant].
 	Kept        []config.Kept
 	Diagnostics config.Diagnostics
 	// Ledger counts the memory and connections of clients, including the connections that
@@ -66,9 +66,9 @@ type Options struct {
 	// Load loads the configuration again for [Gateway.Reload]. It returns a nil Config if no part
 	// of the configuration can be used; see [config.LoadTolerant]. If Load is nil, reloads fail.
 	Load func(inUse *config.Config) (*config.Config, []config.Kept, config.Diagnostics)
-	// Debug is served to operators under /debug/ by [Gateway.Admin]. It may be nil.
+	// Debug serves operators under /debug/ of [Gateway.Admin]. It may be nil.
 	Debug http.Handler
-	// IsAlone is true over stdio, where the client cannot reach another replica.
+	// IsAlone is true over stdio: the client cannot reach another replica.
 	IsAlone bool
 }
 
@@ -77,8 +77,8 @@ type Gateway struct {
 	opts   Options
 	logger *slog.Logger
 	guard  dialGuard
-	// connects has a limiter of attempts to connect for each team, so that one team's dead servers
-	// do not delay the servers of other teams.
+	// connects maps a team to the limiter of its attempts to connect, so that one team's dead
+	// servers do not delay the servers of other teams.
 	connects  sync.Map
 	folders   *upstream.Folders
 	publisher *publish.Publisher
@@ -89,15 +89,15 @@ type Gateway struct {
 	history   *admin.History
 	operators *admin.Operators
 
-	// reloads passes calls of Reload to Run. loaded is the state of the configuration, for
-	// operators.
+	// reloads passes calls of Reload to Run. loaded is the state of the configuration, as operators
+	// see it.
 	reloads chan chan<- error
 	loaded  atomic.Pointer[admin.ConfigurationState]
-	// ready is true once the gateway has been ready, ending after [Gateway.AnnounceEnd].
+	// ready is true once the gateway has been ready. ending is true after [Gateway.AnnounceEnd].
 	ready, ending atomic.Bool
 }
 
-// New returns a gateway. It contacts and starts nothing before [Gateway.Run].
+// New returns a gateway. It contacts no server and starts nothing before [Gateway.Run].
 func New(cfg *config.Config, opts Options) (*Gateway, error) {
 	if opts.Logger == nil {
 		opts.Logger = slog.New(slog.DiscardHandler)
@@ -142,7 +142,7 @@ func (g *Gateway) newConnector(u config.Upstream, changed func()) publish.Connec
 	connects, _ := g.connects.LoadOrStore(u.Team, rate.NewLimiter(connectsPerSecond, connectsPerSecond))
 	c := upstream.New(u, upstream.Options{
 		Logger: g.logger, Name: Name, Version: g.opts.Version, DialGuard: g.guard.check,
-		Connects: connects.(*rate.Limiter), //nolint:forcetypeassert // the line above
+		Connects: connects.(*rate.Limiter), //nolint:forcetypeassert // LoadOrStore above stores only limiters
 	}, changed)
 	c.ShareFolders(g.folders)
 	return c
@@ -205,7 +205,7 @@ func (g *Gateway) Call(
 	return g.requests.HandleLocal(ctx, requests.Local{Principal: principal}, method, params)
 }
 
-// AnnounceEnd makes the gateway unready, so that load balancers send no further clients.
+// AnnounceEnd makes the gateway unready, so that load balancers send it no more clients.
 func (g *Gateway) AnnounceEnd() { g.ending.Store(true) }
 
 // Drain ends the streams of all clients as their revision requires. Requests in flight go on.
@@ -236,8 +236,8 @@ func (g *Gateway) Admin(metrics http.Handler) http.Handler {
 // LinkCode returns a code for a link that opens the console, see [admin.Operators.LinkCode].
 func (g *Gateway) LinkCode() string { return g.operators.LinkCode() }
 
-// isKnown reports whether the store, which may be nil, was reached or has failed. Before that, this
-// replica would count requests alone.
+// isKnown reports whether the store, which may be nil, was reached or has failed. Before the first
+// result, this replica would count requests alone.
 func isKnown(store *cluster.Replica) bool {
 	if store == nil {
 		return true
@@ -247,7 +247,7 @@ func isKnown(store *cluster.Replica) bool {
 }
 
 // IsReady reports whether the gateway is ready, see [admin.IsReady]. It remains ready when a reload
-// adds an upstream. Load balancers call this often, so it is cheap once the gateway is ready.
+// adds an upstream. Load balancers call this often, so later calls are cheap.
 func (g *Gateway) IsReady() bool {
 	if !g.ready.Load() && isKnown(g.cluster) && admin.IsReady(g.Snapshot(), time.Since(g.publisher.Started())) {
 		g.ready.Store(true)
@@ -255,7 +255,7 @@ func (g *Gateway) IsReady() bool {
 	return g.ready.Load() && !g.ending.Load() && !g.opts.Audit.Refuses()
 }
 
-// Ready returns the gateway's condition.
+// Ready returns the gateway's condition, for operators.
 func (g *Gateway) Ready() admin.Readiness {
 	started := g.publisher.Started()
 	readiness := admin.Health(g.Snapshot())

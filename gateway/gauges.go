@@ -30,8 +30,8 @@ const (
 		"and those for upstreams."
 )
 
-// gaugeTable and counterTable have the name, unit and description of each metric that is read from
-// a running gateway at collection.
+// gaugeTable and counterTable contain the name, unit and description of each metric that is read
+// from a running gateway at collection.
 //
 //nolint:gochecknoglobals // constant tables
 var (
@@ -67,7 +67,7 @@ var (
 	}
 )
 
-// readings are the values of a gateway's metrics during one collection.
+// readings observes the values of a gateway's metrics during one collection.
 type readings struct {
 	metric.Observer
 
@@ -109,7 +109,7 @@ func observe(g *Gateway) (stop func()) {
 		r.instruments[row[0]], all = counter, append(all, counter)
 	}
 	registration, err := meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
-		// A copy, because several readers may collect at the same time.
+		// Copy r, because several readers may collect at the same time.
 		now := r
 		now.Observer = o
 		now.read(g)

@@ -28,13 +28,13 @@ func operatorCalls(
 	}
 }
 
-// connectBound bounds the wait for an attempt that an operator has requested. Most servers that are
-// down refuse a connection at once.
+// connectBound bounds the wait for an attempt to connect that an operator has requested. Most
+// servers that are down refuse a connection at once.
 const connectBound = 5 * time.Second
 
-// connect ends an upstream's wait for the next attempt to connect, and records that for the
-// operator at the given address. It returns when the snapshot has the result of the attempt, or
-// after connectBound. The error for an unknown name suggests the nearest one.
+// connect makes an upstream attempt to connect now, and records this for the operator at the given
+// address. It returns when the snapshot contains the result of the attempt, or after connectBound.
+// The error for an unknown name suggests the nearest name.
 func (g *Gateway) connect(client, name string) (err error) {
 	line := audit.Line{Event: audit.Operator, Client: client, Act: "connect", Upstream: name}
 	s := g.Snapshot()
@@ -54,8 +54,8 @@ func (g *Gateway) connect(client, name string) (err error) {
 	return err
 }
 
-// awaitAttempt waits until the snapshot has the next problem of an upstream, or the upstream has
-// recovered. It returns at once if there was no problem before.
+// awaitAttempt waits until the snapshot contains the next problem of an upstream, or the upstream
+// has recovered. If before is nil, there was no problem, and it returns at once.
 func (g *Gateway) awaitAttempt(name string, before *upstream.Problem) {
 	bound := time.After(connectBound)
 	for before != nil {
@@ -75,7 +75,7 @@ func (g *Gateway) awaitAttempt(name string, before *upstream.Problem) {
 	}
 }
 
-// errAdminToken distinguishes an operator's refused token from a client's in the log.
+// errAdminToken distinguishes, in the log, an operator's refused token from a client's.
 var errAdminToken = errors.New("not the token of the admin listener")
 
 // records writes the audit lines about the gateway itself and its operators.
@@ -91,8 +91,8 @@ func (r records) act(client, act string, err error) {
 
 // result records a line with its outcome.
 func (r records) result(line audit.Line, err error) {
-	// If the line cannot be written, the operator's action goes on, since it may be the repair. The
-	// log counts the lost line.
+	// If the line cannot be written, the operator's action goes on, because it may be the repair.
+	// The log counts the lost line.
 	line.Time, line.Outcome = time.Now(), audit.OK
 	if err != nil {
 		line.Outcome = audit.Failed

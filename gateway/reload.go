@@ -19,14 +19,15 @@ import (
 var errNoLoad = errors.New("the gateway cannot reload: it was started without a way to load its configuration")
 
 // Reload loads the configuration again and puts it into use. A team's file with errors does not
-// stop the rest: [Gateway.Ready] shows whether its previous text is used. On an error, nothing has
-// changed, except that after the end of ctx the reload may still go on. The error's text contains
-// nothing sensitive. Call it while [Gateway.Run] runs. Reloads happen one after another.
+// stop the reload of the other files: [Gateway.Ready] shows whether the file's previous text is
+// used. After an error nothing has changed, except that after the end of ctx the reload may still
+// go on. The error's text contains nothing sensitive. Call it while [Gateway.Run] runs. Reloads
+// happen one after another.
 //
 // Connectors stay, with their sessions and calls, if the connection settings of their upstream are
 // unchanged. Other connectors are replaced or removed, and end after their calls in flight.
 func (g *Gateway) Reload(ctx context.Context) error {
-	// Buffered, so that carryOutReloads does not wait for a caller that has left.
+	// The buffer lets carryOutReloads send the result after the caller has left.
 	done := make(chan error, 1)
 	select {
 	case g.reloads <- done:
@@ -36,7 +37,7 @@ func (g *Gateway) Reload(ctx context.Context) error {
 		return ctx.Err()
 	}
 	select {
-	// From here on the reload goes on, even if ctx ends first.
+	// The reload is under way, and goes on even if ctx ends first.
 	case err := <-done:
 		return err
 	case <-g.publisher.Stopped():
@@ -80,7 +81,7 @@ func (g *Gateway) reload(ctx context.Context) error {
 	select {
 	case <-loaded:
 	case <-ctx.Done():
-		// The load is abandoned, because a file system may take any time. The process is about to end.
+		// Abandon the load: a file system may take any time, and the process is about to end.
 		return publish.ErrStopped
 	}
 	if err != nil {
@@ -89,7 +90,7 @@ func (g *Gateway) reload(ctx context.Context) error {
 		return err
 	}
 	retired, err := g.publisher.Replace(ctx, next)
-	if err != nil { // only when the gateway ends; the started connectors end with it
+	if err != nil { // the gateway ends, and the started connectors end with it
 		return publish.ErrStopped
 	}
 	if g.cluster != nil {
@@ -101,8 +102,8 @@ func (g *Gateway) reload(ctx context.Context) error {
 	return nil
 }
 
-// load returns the next generation. Call state once the generation is in use: it logs and returns
-// the diagnostics for operators.
+// load returns the next generation. Call state once the generation is in use: it logs the
+// diagnostics, and returns the configuration's state for operators.
 func (g *Gateway) load(
 	before *snapshot.Generation,
 ) (next *snapshot.Generation, state func() *admin.ConfigurationState, err error) {
@@ -124,7 +125,7 @@ func (g *Gateway) load(
 	return next, func() *admin.ConfigurationState { return g.inUse(cfg, kept, diagnostics) }, err
 }
 
-// changedFixed returns the names of changed settings that a running gateway cannot apply.
+// changedFixed returns the names of the changed settings that take effect only after a restart.
 func changedFixed(before, after *config.Config) (names []string) {
 	for _, setting := range []struct{ name, before, after string }{
 		{"gateway.listen", before.Gateway.Listen, after.Gateway.Listen},
@@ -160,7 +161,8 @@ func auditRequired(cfg *config.Config) bool { return cfg.Audit != nil && cfg.Aud
 
 // sameTLS reports whether the TLS settings of the endpoint are equal.
 func sameTLS(before, after *config.Config) bool {
-	// The content of the certificate files is ignored: it is read again while the gateway serves.
+	// Ignore the content of the certificate files, because the gateway reads it again while it
+	// serves.
 	was, is := before.Gateway.TLS, after.Gateway.TLS
 	if was == nil || is == nil {
 		return was == is

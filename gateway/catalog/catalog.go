@@ -36,8 +36,8 @@ func (c *Catalog) Entries() []*Entry { return c.entries }
 // Lookup returns the entry under an exposed name, or nil.
 func (c *Catalog) Lookup(name string) *Entry { return lookup(c.entries, name) }
 
-// Reports returns the findings that the people who run upstreams should fix, sorted by name. The
-// slice is shared.
+// Reports returns the findings, sorted by name, that the operators of upstreams should fix. The
+// slice is shared; do not modify it.
 func (c *Catalog) Reports() []Report { return c.reports }
 
 // Entry is a prompt or a skill in the catalog under its exposed name. It is immutable.
@@ -52,7 +52,7 @@ type Entry struct {
 	JSON jsontext.Value
 	// Arguments are the declared arguments in the order of the definition.
 	Arguments []Argument
-	// Overrides are the arguments that the gateway adds to a get; nil for none.
+	// Overrides are the arguments that the gateway adds to a get; nil without such arguments.
 	Overrides *ArgumentOverrides
 	// Fingerprint is a hash of the name and the meaning of the definition. It ignores the order of
 	// members, white space and escapes, so that a server that shuffles members does not appear to
@@ -76,8 +76,8 @@ const maxSearched = 1 << 10
 // Searched returns the text for a search: the name, title and description in lower case, one per
 // line.
 func (e *Entry) Searched() string {
-	if kept := e.searched.Load(); kept != nil {
-		return *kept
+	if text := e.searched.Load(); text != nil {
+		return *text
 	}
 	definition := wire.Members(e.Facts())
 	title, _ := definition.Text("title")
@@ -98,7 +98,7 @@ func (e *Entry) VisibleTo(audience *policy.Audience) bool {
 }
 
 // VisibilityTo returns the policy's decision for the first owner through which an audience sees the
-// entry; nil if it does not see it.
+// entry; nil if the audience does not see the entry.
 func (e *Entry) VisibilityTo(audience *policy.Audience) *policy.Visibility {
 	for _, v := range e.decided {
 		if audience.Sees(v) {
@@ -108,8 +108,8 @@ func (e *Entry) VisibilityTo(audience *policy.Audience) *policy.Visibility {
 	return nil
 }
 
-// HiddenBy returns the hide block that keeps an entry from an audience, or nil; see
-// [policy.Audience.HiddenBy].
+// HiddenBy returns the hide block that withholds an entry from an audience; nil if there is none,
+// see [policy.Audience.HiddenBy].
 func (e *Entry) HiddenBy(audience *policy.Audience) *policy.Rule {
 	for _, v := range e.decided {
 		if rule := audience.HiddenBy(v); rule != nil {
@@ -122,7 +122,7 @@ func (e *Entry) HiddenBy(audience *policy.Audience) *policy.Rule {
 // OwnersFor returns the owners that may serve an entry to an audience that sees it. The slice is
 // shared; do not modify it.
 func (e *Entry) OwnersFor(audience *policy.Audience) []Owner {
-	if len(e.decided) < 2 { // equal for all owners
+	if len(e.decided) < 2 { // the policy decides equally for all owners
 		return e.Owners
 	}
 	var owners []Owner
@@ -134,8 +134,8 @@ func (e *Entry) OwnersFor(audience *policy.Audience) []Owner {
 	return owners
 }
 
-// Decide evaluates the conditions for [Entry.VisibleTo] and [Entry.OwnersFor] until ctx ends. The
-// error is [policy.ErrBudget] at its deadline.
+// Decide evaluates the conditions of all owners ahead of [Entry.VisibleTo] and [Entry.OwnersFor],
+// which then use the cached decisions. At the deadline of ctx, the error is [policy.ErrBudget].
 func (e *Entry) Decide(ctx context.Context, audience *policy.Audience) error {
 	for _, v := range e.decided {
 		if err := audience.Decide(ctx, v); err != nil {
@@ -165,11 +165,11 @@ func (o Owner) same(other Owner) bool {
 	return *o.Declaration == *other.Declaration && o.Name == other.Name
 }
 
-// Facts returns the definition for conditions. For a skill it contains the description and, as
-// meta, the members of the front matter, but not the manifest.
+// Facts returns the definition that conditions read. For a skill it contains the description and,
+// as meta, the members of the front matter, but not the manifest.
 func (e *Entry) Facts() jsontext.Value { return factsOf(e.Skill, e.JSON) }
 
-// Facts is like [Entry.Facts], for a prompt that has no entry yet.
+// Facts is [Entry.Facts] for a prompt without an entry.
 func (p *Prompt) Facts() jsontext.Value { return factsOf(p.Skill, p.Definition) }
 
 func factsOf(skill *skills.Skill, definition jsontext.Value) jsontext.Value {
@@ -179,7 +179,7 @@ func factsOf(skill *skills.Skill, definition jsontext.Value) jsontext.Value {
 	return skill.Facts
 }
 
-// newEntry returns the entry of claims that agree.
+// newEntry returns the entry of claims whose prompts agree.
 func (c *Catalog) newEntry(claims []claim) *Entry {
 	name, prompt := claims[0].name, claims[0].prompt
 	e := &Entry{
@@ -222,7 +222,8 @@ func (s *Source) Owner(name string) Owner {
 	return Owner{Declaration: declared, Name: name}
 }
 
-// same reports whether two entries with one name are indistinguishable.
+// same reports whether two entries with equal names differ in nothing that clients or routing could
+// notice.
 func (e *Entry) same(other *Entry) bool {
 	return e == other || e.Team == other.Team &&
 		slices.EqualFunc(e.Owners, other.Owners, Owner.same) && bytes.Equal(e.JSON, other.JSON) && e.Overrides.Equal(other.Overrides)
@@ -246,19 +247,20 @@ func compareFolded(a, b *Entry) int {
 
 // Change is the difference between two catalogs for one exposed name.
 type Change struct {
-	// Before is nil for a new entry, After for a removed one. Otherwise the definition or the
-	// owners changed. If only owners or spelling changed, the fingerprints are equal and clients
-	// need no notification.
+	// Before is nil for a new entry, and After is nil for a removed entry. Otherwise the definition
+	// or the owners changed. If only owners or spelling changed, the fingerprints are equal and
+	// clients need no notification.
 	Before, After *Entry
 }
 
 // Name returns the exposed name.
 func (c Change) Name() string { return c.either().Name }
 
-// either returns an entry with the name of the change.
+// either returns After, or Before for a removed entry. Both have the name of the change.
 func (c Change) either() *Entry { return cmp.Or(c.After, c.Before) }
 
-func (c Change) nothing() bool {
+// isEmpty reports whether the change changes nothing.
+func (c Change) isEmpty() bool {
 	if c.Before == nil || c.After == nil {
 		return c.Before == c.After
 	}
@@ -272,7 +274,7 @@ func Diff(before, after *Catalog) []Change {
 	for len(a) > 0 || len(b) > 0 {
 		var c Change
 		switch {
-		// Most entries are the same pointer in both, which saves comparing names.
+		// Compare pointers first: most entries are the same pointer in both catalogs.
 		case len(b) == 0 || len(a) > 0 && a[0] != b[0] && a[0].Name < b[0].Name:
 			c.Before, a = a[0], a[1:]
 		case len(a) == 0 || a[0] != b[0] && a[0].Name > b[0].Name:
@@ -280,7 +282,7 @@ func Diff(before, after *Catalog) []Change {
 		default:
 			c, a, b = Change{Before: a[0], After: b[0]}, a[1:], b[1:]
 		}
-		if !c.nothing() {
+		if !c.isEmpty() {
 			changes = append(changes, c)
 		}
 	}

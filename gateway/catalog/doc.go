@@ -6,15 +6,15 @@
 //	          its list           └───────────────┘─ different ───────▶ Report ┘
 //
 // Promises:
-//   - It is pure: no I/O, no clock, no goroutines. Results depend only on arguments, so replicas with
-//     the same lists have the same catalog.
+//   - The package is pure: no I/O, no clock, no goroutines. Results depend only on arguments, so replicas
+//     with the same lists have the same catalog.
 //   - Catalogs, views and entries are immutable and safe for concurrent use. An entry's bytes are
-//     encoded once and shared by every view and page. Arguments are retained; callers must not change
-//     them afterwards.
+//     encoded once and shared by every view and page. The package keeps its arguments in use; callers
+//     must not change them afterwards.
 //   - An entry's exposed name depends only on its own upstream and occurs once. Entries are sorted by
 //     the bytes of their exposed names.
 //   - The order of arrival does not matter: [Merge] and a series of [Catalog.With] make the same
 //     catalog of the same sources.
-//   - An entry contains the policy's decision about it ([Entry.VisibleTo]), which is made once per
-//     entry and not once per request.
+//   - The policy decides about an entry once, and not at each request. The entry contains the decision,
+//     see [Entry.VisibleTo].
 package catalog

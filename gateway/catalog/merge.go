@@ -11,8 +11,8 @@ import (
 	"github.com/promptweir/promptweir/gateway/policy"
 )
 
-// Source is the contribution of one upstream. Every configured upstream is a source, even if it was
-// never listed, because its prefix belongs to its team.
+// Source is the contribution of one upstream. Every configured upstream is a source, even if its
+// list is unknown, because its prefix belongs to its team.
 type Source struct {
 	// Upstream is the label, which is unique in the configuration.
 	Upstream string
@@ -35,9 +35,9 @@ type Source struct {
 type Options struct {
 	// Separator stands between an upstream's prefix and the prompt's name.
 	Separator string
-	// KeepFirst keeps the first prompt, in configuration order, if prompts with different
+	// KeepFirst serves the first prompt, in configuration order, if prompts with different
 	// definitions claim one exposed name. Otherwise all of them are left out. For replicas the
-	// first definition is always kept.
+	// first definition is always served.
 	KeepFirst bool
 	// Decide returns the policy's decision about a new entry: one visibility if it is the same for
 	// all owners, otherwise one per owner. It must be pure. If it is nil, no entry is visible.
@@ -57,7 +57,7 @@ func compareClaims(a, b claim) int {
 
 // Merge returns the catalog of all sources, which are in configuration order.
 func Merge(sources []Source, opts Options) *Catalog {
-	// Clone them, because the catalog sets its own fields in them.
+	// Clone: the catalog sets its own fields in the sources.
 	sources = slices.Clone(sources)
 	c := &Catalog{opts: opts, sources: sources, namespaces: newNamespaces(sources, opts.Separator)}
 	for i := range c.sources {
@@ -85,9 +85,9 @@ func Merge(sources []Source, opts Options) *Catalog {
 }
 
 // With returns the catalog after a refresh of the list of one of its sources, given by label. The
-// result equals a full [Merge]. The cost is proportional to the changes in that list, plus a look at
-// each of its prompts and the copy of a sorted slice. Unchanged entries keep their pointers. For an
-// unchanged list it returns the catalog itself. See [Diff] for the changes.
+// result equals a full [Merge]. The cost is proportional to the changes in that list, plus one
+// comparison for each of its prompts and the copy of a sorted slice. Unchanged entries keep their
+// pointers. If the list is unchanged, With returns the catalog itself. See [Diff] for the changes.
 func (c *Catalog) With(upstream string, prompts []*Prompt) *Catalog {
 	at := slices.IndexFunc(c.sources, func(s Source) bool { return s.Upstream == upstream })
 	if slices.EqualFunc(c.sources[at].Prompts, prompts, samePrompt) {
@@ -98,7 +98,8 @@ func (c *Catalog) With(upstream string, prompts []*Prompt) *Catalog {
 	return c.replace(at, sources)
 }
 
-// replace keeps everything that does not depend on the prompts of the source at position at.
+// replace returns the catalog with another list of the source at position at. It reuses everything
+// that does not depend on this list.
 func (c *Catalog) replace(at int, sources []Source) *Catalog {
 	next := &Catalog{opts: c.opts, sources: sources, namespaces: c.namespaces}
 	fresh, reports := next.claimsOf(at)
@@ -114,14 +115,14 @@ func (c *Catalog) replace(at int, sources []Source) *Catalog {
 	for _, name := range names.sorted() {
 		entry, conflict := next.resolve(next.claimsOn(name))
 		reports = append(reports, conflict...)
-		// An equal entry keeps its pointer, so views without other changes stay the same.
-		if change := (Change{Before: c.Lookup(name), After: entry}); !change.nothing() {
+		// An equal entry keeps its pointer, so that views without other changes stay the same.
+		if change := (Change{Before: c.Lookup(name), After: entry}); !change.isEmpty() {
 			changes = append(changes, change)
 		}
 	}
 	next.entries = splice(c.entries, changes, compareNames)
 
-	// Likewise, only these names' folded forms can have different entries.
+	// The entries with equal folded names can change only for the folded names of these changes.
 	slices.SortFunc(changes, func(a, b Change) int { return compareFolded(a.either(), b.either()) })
 	next.folded = splice(c.folded, changes, compareFolded)
 	folds := newSet(changes, func(c Change) string { return c.either().fold })
@@ -139,7 +140,7 @@ func (c *Catalog) replace(at int, sources []Source) *Catalog {
 }
 
 // claimsOf returns the names that a source may claim, in the order of its list, and reports about
-// its other names.
+// the names that it may not claim.
 func (c *Catalog) claimsOf(at int) (claims []claim, reports []Report) {
 	source := &c.sources[at]
 	seen := make(map[string]bool, len(source.Prompts))
@@ -150,11 +151,12 @@ func (c *Catalog) claimsOf(at int) (claims []claim, reports []Report) {
 			reports = append(reports, nameTooLong(source, prompt, name))
 			continue
 		}
-		if owner := c.namespaces.owner(name); owner.Team != source.Team && owner.Upstream != "" { // a name from an override may be in no namespace
+		// A name from an override may be in no namespace, and then has no owner.
+		if owner := c.namespaces.owner(name); owner.Team != source.Team && owner.Upstream != "" {
 			reports = append(reports, foreignPrefix(source, prompt, name, &owner))
 			continue
 		}
-		if report, taken := c.namespaces.taken(source, prompt, name); taken {
+		if report, reserved := c.namespaces.reserved(source, prompt, name); reserved {
 			reports = append(reports, report)
 			continue
 		}
@@ -168,7 +170,8 @@ func (c *Catalog) claimsOf(at int) (claims []claim, reports []Report) {
 	return claims, reports
 }
 
-// resolve returns the entry for the claims on one name, or nil, and reports about a conflict.
+// resolve returns the entry for the claims on one name, and reports about a conflict. The entry is
+// nil if there are no claims, or if a conflict leaves all of them out.
 func (c *Catalog) resolve(claims []claim) (*Entry, []Report) {
 	if len(claims) == 0 {
 		return nil, nil
@@ -194,8 +197,8 @@ func (c *Catalog) resolve(claims []claim) (*Entry, []Report) {
 	return nil, []Report{c.conflict(claims)}
 }
 
-// isReplica reports whether two claims are for one prompt of replicas: upstreams that share a
-// prefix. Without a prefix, an equal name may be a coincidence.
+// isReplica reports whether two claims are for the same prompt of replicas, which are upstreams
+// that share a prefix. Without a prefix, equal names may be a coincidence.
 func (c *Catalog) isReplica(a, b claim) bool {
 	prefix := c.sources[a.source].Prefix
 	return prefix != "" && prefix == c.sources[b.source].Prefix && a.prompt.Name == b.prompt.Name
@@ -203,7 +206,7 @@ func (c *Catalog) isReplica(a, b claim) bool {
 
 // claimsOn returns the claims on one name.
 func (c *Catalog) claimsOn(name string) []claim {
-	// The key has source 0, the lowest, so the search ends at the first claim on the name.
+	// The key has the lowest source, 0, so the search finds the first claim on the name.
 	start, _ := slices.BinarySearchFunc(c.claims, claim{name: name}, compareClaims)
 	end := start
 	for end < len(c.claims) && c.claims[end].name == name {
@@ -212,9 +215,9 @@ func (c *Catalog) claimsOn(name string) []claim {
 	return c.claims[start:end]
 }
 
-// foldedTo returns the entries with a folded name.
+// foldedTo returns the entries with the given folded name.
 func (c *Catalog) foldedTo(folded string) []*Entry {
-	// The key has an empty name, which sorts first, so the search ends at the first entry.
+	// The key has an empty name, which sorts first, so the search finds the first such entry.
 	start, _ := slices.BinarySearchFunc(c.folded, &Entry{fold: folded}, compareFolded)
 	end := start
 	for end < len(c.folded) && c.folded[end].fold == folded {
@@ -223,7 +226,8 @@ func (c *Catalog) foldedTo(folded string) []*Entry {
 	return c.folded[start:end]
 }
 
-// exchange replaces the claims of one source by fresh claims. It returns the old claims as stale.
+// exchange returns the claims after one source's claims were replaced by fresh claims, and the
+// replaced claims as stale.
 func exchange(claims []claim, source int, fresh []claim) (merged, stale []claim) {
 	merged = make([]claim, 0, len(claims)+len(fresh))
 	for _, c := range claims {
@@ -239,8 +243,8 @@ func exchange(claims []claim, source int, fresh []claim) (merged, stale []claim)
 	return append(merged, fresh...), stale
 }
 
-// changedNames returns the names for which one source's claims differ. Each list has a name at most
-// once.
+// changedNames returns the names for which one source's claims differ. A name occurs at most once
+// in each list.
 func changedNames(stale, fresh []claim) set {
 	names, before := set{}, make(map[string]*Prompt, len(stale))
 	for _, c := range stale {
@@ -263,6 +267,7 @@ func samePrompt(a, b *Prompt) bool {
 }
 
 // agrees reports whether two prompts are interchangeable, so that a get may go to either upstream.
+// Order and spelling in the definitions may differ.
 func (p *Prompt) agrees(other *Prompt) bool {
 	return p.Hash == other.Hash && p.Overrides.Equal(other.Overrides)
 }
@@ -285,7 +290,7 @@ func (s set) has(key string) bool {
 
 func (s set) sorted() []string { return slices.Sorted(maps.Keys(s)) }
 
-// runs yields runs of neighbours with the same key.
+// runs yields each run of neighbours with the same key.
 func runs[T any](sorted []T, key func(T) string) iter.Seq[[]T] {
 	return func(yield func([]T) bool) {
 		for start := 0; start < len(sorted); {
@@ -301,7 +306,7 @@ func runs[T any](sorted []T, key func(T) string) iter.Seq[[]T] {
 	}
 }
 
-// splice applies changes to entries; both are sorted by compare.
+// splice returns the entries after the changes. Both are sorted by compare.
 func splice(entries []*Entry, changes []Change, compare func(a, b *Entry) int) []*Entry {
 	spliced := make([]*Entry, 0, len(entries)+len(changes))
 	for _, c := range changes {

@@ -8,7 +8,7 @@ import (
 	"github.com/promptweir/promptweir/config"
 )
 
-// MaxName bounds an exposed name, in bytes. A cursor contains one.
+// MaxName bounds an exposed name, in bytes, because each cursor contains a name.
 const MaxName = 256
 
 // ExposedName returns the exposed name for an upstream's prompt. The prefix may be empty.
@@ -20,7 +20,7 @@ func ExposedName(prefix, separator, own string) string {
 }
 
 // Exposed returns the exposed name for a prompt or skill of the source. For a skill it is "skill:"
-// and the name that a prompt would have, so skills have their own namespace.
+// and the name that a prompt would have, so that skills have their own namespace.
 func (s *Source) Exposed(separator, own string) string {
 	if path, ok := strings.CutPrefix(own, config.SkillPrefix); ok && s.Skills {
 		return config.SkillPrefix + ExposedName(s.Prefix, separator, path)
@@ -57,14 +57,15 @@ func clip(name string) string {
 }
 
 // namespaces maps each prefix, including the empty one, to the source whose team owns it. A prefix
-// belongs to the first source that claims it. A configuration in which a second team claims it does
+// belongs to the first source that claims it. If a second team claims it, the configuration does
 // not load.
 type namespaces struct {
 	separator string
-	// owners maps a bare prefix to its source, without the prompts, which would keep old lists in
-	// memory.
+	// owners maps a bare prefix to its source. The sources have no prompts, which would keep old
+	// lists in memory.
 	owners map[string]Source
-	// skills is true if any source may have skills. If so, prompts cannot have names of skills.
+	// skills is true if any source may have skills. Then names that begin with "skill:" are
+	// reserved for skills.
 	skills bool
 }
 
@@ -72,7 +73,7 @@ func newNamespaces(sources []Source, separator string) namespaces {
 	n := namespaces{separator: separator, owners: make(map[string]Source, len(sources))}
 	for _, source := range sources {
 		n.skills = n.skills || source.Skills
-		if _, taken := n.owners[config.Bare(source.Prefix)]; !taken {
+		if _, owned := n.owners[config.Bare(source.Prefix)]; !owned {
 			source.Prompts = nil
 			n.owners[config.Bare(source.Prefix)] = source
 		}
@@ -80,10 +81,10 @@ func newNamespaces(sources []Source, separator string) namespaces {
 	return n
 }
 
-// owner returns the source with the longest prefix of the name. With a separator of one character
+// owner returns the source with the longest prefix of the name. If the separator is one character,
 // at most one prefix matches; with "__", the name "a___x" has the prefixes "a" and "a_". An exposed
 // name always has an owner, because it begins with its source's prefix. A name from an override may
-// have no owner; for it, owner returns the zero Source.
+// have no owner, and owner then returns the zero Source.
 func (n namespaces) owner(name string) Source {
 	owner := n.owners[""]
 	name = config.Bare(name)
@@ -109,8 +110,8 @@ type Candidate struct {
 	Own string
 }
 
-// Candidates returns the sources that may expose a name, in configuration order, regardless of
-// their current lists.
+// Candidates returns the sources that may expose a name, in configuration order, whether or not
+// their current lists contain the prompt.
 func Candidates(sources []Source, separator, name string) []Candidate {
 	spaces := newNamespaces(sources, separator)
 	owner, kind := spaces.owner(name), ""

@@ -19,8 +19,8 @@ func dropNulls(definition wire.Object) wire.Object {
 	definition = definition.WithoutNulls(optionalMembers...)
 	for member, optional := range map[string][]string{"arguments": optionalArgumentMembers, "icons": optionalIconMembers} {
 		array := definition.Get(member)
-		// Without this check every list of arguments would be parsed twice, which is noticeable for
-		// a large catalog.
+		// Without this check every list of arguments would be parsed twice, which takes noticeable
+		// time for a large catalog.
 		if !bytes.Contains(array, []byte("null")) {
 			continue
 		}
@@ -28,8 +28,8 @@ func dropNulls(definition wire.Object) wire.Object {
 		isChanged := false
 		for i, element := range elements {
 			object := wire.Members(element)
-			if kept := object.WithoutNulls(optional...); len(kept) < len(object) {
-				elements[i], isChanged = kept.JSON(), true
+			if shorter := object.WithoutNulls(optional...); len(shorter) < len(object) {
+				elements[i], isChanged = shorter.JSON(), true
 			}
 		}
 		if isChanged {

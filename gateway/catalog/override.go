@@ -14,8 +14,8 @@ import (
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
-// ArgumentOverrides are arguments that the gateway sends: fixed arguments always, defaults only if
-// the client does not send the argument. Nil means no overrides.
+// ArgumentOverrides are the arguments that the gateway adds to a get. It always sends the fixed
+// ones, and a default only if the client does not send the argument. Nil means no overrides.
 type ArgumentOverrides struct{ Fixed, Defaults []config.ArgumentOverride }
 
 // Empty reports whether there are no overrides.
@@ -26,7 +26,7 @@ func (o *ArgumentOverrides) Fixes(argument string) bool {
 	return o != nil && contains(o.Fixed, argument)
 }
 
-// Equal reports whether both add the same values.
+// Equal reports whether both overrides add the same values.
 func (o *ArgumentOverrides) Equal(other *ArgumentOverrides) bool {
 	if o.Empty() || other.Empty() {
 		return o.Empty() && other.Empty()
@@ -35,7 +35,7 @@ func (o *ArgumentOverrides) Equal(other *ArgumentOverrides) bool {
 	return slices.EqualFunc(o.Fixed, other.Fixed, equal) && slices.EqualFunc(o.Defaults, other.Defaults, equal)
 }
 
-// AddTo adds the gateway's arguments to a client's.
+// AddTo returns a client's arguments with the gateway's.
 func (o *ArgumentOverrides) AddTo(arguments wire.Object) wire.Object {
 	if o == nil {
 		return arguments
@@ -55,10 +55,10 @@ func contains(values []config.ArgumentOverride, name string) bool {
 	return slices.ContainsFunc(values, func(v config.ArgumentOverride) bool { return v.Name == name })
 }
 
-// Override returns the prompt for clients. Fixed arguments disappear from the definition, arguments
-// with a default become optional, and the rest stays unchanged. The error means that the override
-// does not fit the prompt, for example if the definition does not declare an argument, or a value
-// violates its schema. If ctx has ended, the error has no meaning.
+// Override returns the prompt for clients. Fixed arguments disappear from the definition, and
+// arguments with a default become optional. The error means that the override does not fit the
+// prompt: for example, the definition does not declare an argument, or a value violates its schema.
+// If ctx has ended, the error has no meaning.
 func (p *Prompt) Override(ctx context.Context, o *config.Override) (Prompt, error) {
 	if p.Skill != nil {
 		return Prompt{}, errors.New("a skill cannot be changed: it has digests of its files")
@@ -86,7 +86,7 @@ func (p *Prompt) Override(ctx context.Context, o *config.Override) (Prompt, erro
 		}
 		object = object.With("arguments", arguments)
 	}
-	// Parse it again for the hash and the arguments that clients see.
+	// Parse the changed definition, because the hash and the arguments are those that clients see.
 	changed, err := p.With(object.JSON())
 	changed.Exposed, changed.Overrides = o.Name, overrides
 	return changed, err
@@ -113,8 +113,8 @@ func (p *Prompt) fit(ctx context.Context, wanted ArgumentOverrides) (*ArgumentOv
 	return &ArgumentOverrides{Fixed: fixed, Defaults: defaults}, err
 }
 
-// fitValues converts values of arguments without a schema to strings, which is their only type in
-// the protocol.
+// fitValues checks values against the schemas of their arguments. It converts the values of
+// arguments without a schema to strings, which is their only type in the protocol.
 func (p *Prompt) fitValues(ctx context.Context, values []config.ArgumentOverride) (fitting []config.ArgumentOverride, err error) {
 	for _, v := range values {
 		if err := ctx.Err(); err != nil {
@@ -140,11 +140,11 @@ func (p *Prompt) fitValues(ctx context.Context, values []config.ArgumentOverride
 }
 
 // checkValue returns an error for a value that violates its argument's schema. If the schema does
-// not compile, or the check takes too long, the server decides, as for values of clients.
+// not compile, or the check takes too long, the server decides, as it does about values of clients.
 func checkValue(ctx context.Context, argument *Argument, value jsontext.Value) error {
 	compiled, err := schema.Compile(*argument.Schema)
 	if err != nil {
-		return nil //nolint:nilerr // not the value's fault
+		return nil //nolint:nilerr // the server decides
 	}
 	if invalid, ok := errors.AsType[*schema.Invalid](compiled.Check(ctx, value)); ok {
 		return fmt.Errorf("argument %q breaks its schema: %w", clip(argument.Name), invalid)
@@ -159,7 +159,7 @@ func (o *ArgumentOverrides) declare(arguments jsontext.Value) (jsontext.Value, e
 	if err != nil {
 		return nil, err
 	}
-	var kept []jsontext.Value
+	var visible []jsontext.Value
 	for _, argument := range declared {
 		object, err := wire.ParseObject(argument)
 		if err != nil {
@@ -172,7 +172,7 @@ func (o *ArgumentOverrides) declare(arguments jsontext.Value) (jsontext.Value, e
 		if contains(o.Defaults, name) && object.Get("required").Kind() == 't' {
 			argument = object.With("required", jsontext.Value("false")).JSON()
 		}
-		kept = append(kept, argument)
+		visible = append(visible, argument)
 	}
-	return wire.Array(kept), nil
+	return wire.Array(visible), nil
 }

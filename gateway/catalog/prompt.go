@@ -12,8 +12,8 @@ import (
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
-// Prompt is a definition in an upstream's list. Make it with [ParsePrompt]. The zero value is not a
-// prompt.
+// Prompt is a parsed definition of a prompt or skill in an upstream's list. Make it with
+// [ParsePrompt] or [ParseDefinition]. The zero value is not a prompt.
 type Prompt struct {
 	// Name is the upstream's own name.
 	Name string
@@ -26,10 +26,10 @@ type Prompt struct {
 	// Arguments are the declared arguments in the order of the definition.
 	Arguments []Argument
 
-	// Exposed is an exposed name from an override. If it is empty, the name follows from the
-	// upstream's prefix.
+	// Exposed is the exposed name that an override gives the prompt. If it is empty, the name is
+	// made from the upstream's prefix.
 	Exposed string
-	// Overrides are the arguments that the gateway adds to a get; nil for none.
+	// Overrides are the arguments that the gateway adds to a get; nil without such arguments.
 	Overrides *ArgumentOverrides
 	// Skill is nil for a prompt.
 	Skill *skills.Skill
@@ -42,18 +42,18 @@ type Prompt struct {
 type Argument struct {
 	Name     string
 	Required bool
-	// Schema is the JSON Schema of the argument's value as the upstream sent it; nil for none,
-	// which is the usual case.
+	// Schema is the JSON Schema of the argument's value as the upstream sent it. It is usually nil:
+	// the argument has no schema.
 	Schema *jsontext.Value
 }
 
 // ParsePrompt parses one element of an upstream's prompts/list result, strictly. Members in the
 // protocol's schemas must have the right types: one bad definition would make a validating client
 // refuse the whole list, including other teams' prompts. An optional member that is null counts as
-// absent for the same reason: many serializers write it, and no schema allows it. Unknown members
-// may have any value. The prompt aliases raw, which must not change afterwards.
+// absent, because many serializers write it, but no schema allows it. Unknown members may have any
+// value. The prompt aliases raw, which must not change afterwards.
 func ParsePrompt(raw jsontext.Value) (Prompt, error) {
-	// Do this once here for all pages and views: stdio frames messages by line.
+	// Remove line breaks here, once for all pages and views: stdio separates messages by lines.
 	raw = wire.SingleLine(raw)
 	object, err := wire.ParseObject(raw)
 	if err != nil {
@@ -67,8 +67,8 @@ func ParsePrompt(raw jsontext.Value) (Prompt, error) {
 		return Prompt{}, errors.New("prompt: name must not be empty")
 	}
 	if odd := object.Folded("name", "title", "description", "arguments", "icons", "_meta"); odd != "" {
-		// A client that ignores case would read this member instead, with a name that may be
-		// another team's.
+		// A client that ignores case would read this member instead, and its name may belong to
+		// another team.
 		return Prompt{}, fmt.Errorf("prompt %q: member %q differs from a known member only in case", clip(name), odd)
 	}
 	object = dropNulls(object)
@@ -93,12 +93,12 @@ func ParsePrompt(raw jsontext.Value) (Prompt, error) {
 		Hash:       hash,
 		Arguments:  arguments,
 		nameStart:  uint32(start), //nolint:gosec // a definition is much shorter
-		nameEnd:    uint32(end),   //nolint:gosec // like start
+		nameEnd:    uint32(end),   //nolint:gosec // a definition is much shorter
 	}, nil
 }
 
-// Nameless returns the definition without its name, from which [Prompt.Hash] is computed. For a
-// skill it includes the uri, which names it and is approved with it.
+// Nameless returns the definition without its name. [Prompt.Hash] is computed from it. A skill's
+// definition includes the uri, which identifies the skill and is approved with it.
 func (p *Prompt) Nameless() jsontext.Value { return nameless(wire.Members(p.Definition)) }
 
 func nameless(object wire.Object) jsontext.Value {
@@ -116,7 +116,7 @@ func locateName(object wire.Object) (start, end int) {
 	return 0, 0
 }
 
-// under returns the definition under another name, with all other bytes unchanged.
+// under returns the definition under another name. All other bytes are unchanged.
 func (p *Prompt) under(name string) jsontext.Value {
 	if name == p.Name {
 		return p.Definition
@@ -223,7 +223,7 @@ func readArgument(object wire.Object) (Argument, error) {
 	return argument, nil
 }
 
-// elements returns the members of each object in an array.
+// elements returns the objects in a member that must be an array of objects.
 func elements(member wire.Member) ([]wire.Object, error) {
 	if err := mustBe('[', member); err != nil {
 		return nil, err

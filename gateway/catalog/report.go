@@ -52,23 +52,23 @@ type Report struct {
 	Kind Kind
 	// Name is the exposed name; the first one of several.
 	Name string
-	// Owners are the upstreams concerned. An upstream whose prompt is left out comes first. The
-	// owner of a foreign prefix comes second, with an empty Name.
+	// Owners are the upstreams that the report is about. An upstream whose prompt is left out comes
+	// first. The owner of a foreign prefix comes second, with an empty Name.
 	Owners []Owner
 	// Finding distinguishes several findings of one kind and name; empty if there can be only one.
-	// It is for comparison, not for reading.
+	// It is for comparison only; people read Text.
 	Finding string
-	// Text is a sentence: the upstream, its location, the problem and the remedy.
+	// Text is a sentence with the upstream, its location, the problem and the remedy.
 	Text string
-	// Block is the location of the block or file, as PATH:LINE or PATH; empty if it is the first
-	// owner's.
+	// Block is the location of the block or file, as PATH:LINE or PATH; empty if it is the location
+	// of the first owner.
 	Block string
 	// Several is the end of a sentence about several prompts of the upstream with this finding;
 	// empty if each has its own report.
 	Several string
 }
 
-// Summarized merges the reports that several prompts of an upstream share. The merged report has
+// Summarized merges the reports that several prompts of an upstream share. A merged report lists
 // all their owners and findings.
 func Summarized(reports []Report) (all []Report) {
 	first := map[[2]string]int{}
@@ -95,7 +95,7 @@ func (r Report) Place() string {
 	return r.Owners[0].Place
 }
 
-// Upstream returns the upstream of the report: the first of several, or "" if there is none.
+// Upstream returns the label of the report's first owner; "" without owners.
 func (r Report) Upstream() string {
 	if len(r.Owners) == 0 {
 		return ""
@@ -103,8 +103,8 @@ func (r Report) Upstream() string {
 	return r.Owners[0].Upstream
 }
 
-// Key is equal for reports of the same finding, even if its block moved within a file, so that a
-// log can distinguish new findings.
+// Key returns a key by which a log distinguishes new findings. It is equal for reports of the same
+// finding, even if its block moved within a file.
 func (r Report) Key() string {
 	var key strings.Builder
 	key.WriteString(string(r.Kind))
@@ -124,7 +124,7 @@ func (c *Catalog) dependsOn(r *Report, upstream string, names, folds set) bool {
 	case Conflict, Difference:
 		return names.has(r.Name)
 	case FoldedNames:
-		return folds.has(c.Lookup(r.Name).fold) // not fold(r.Name): a skill's folded name is a different one
+		return folds.has(c.Lookup(r.Name).fold) // not fold(r.Name), which is wrong for a skill
 	default:
 		return r.Owners[0].Upstream == upstream
 	}
@@ -152,8 +152,8 @@ func (c *Catalog) conflict(claims []claim) Report {
 	}
 }
 
-// difference reports claims that define a prompt differently from the agreed claims, which are
-// served.
+// difference returns the report about claims whose definitions differ from the agreed claims, which
+// are served.
 func (c *Catalog) difference(agreed, others []claim) Report {
 	name, serving, left := agreed[0].name, c.owners(agreed), c.owners(others)
 	return Report{
@@ -190,7 +190,7 @@ func nameTooLong(source *Source, prompt *Prompt, name string) Report {
 	}
 }
 
-// foldedReports reports entries with equal folded names, if there are several.
+// foldedReports returns a report if there are several entries with one folded name.
 func foldedReports(entries []*Entry) []Report {
 	if len(entries) < 2 {
 		return nil

@@ -12,8 +12,8 @@ import (
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
-// ParseDefinition is like [ParsePrompt], for an upstream that may have skills: an element with a
-// uri and without a name is a skill. Its name is "skill:" with the path of its folder.
+// ParseDefinition is [ParsePrompt] for an upstream that may have skills: an element with a uri and
+// without a name is a skill. The skill's name is "skill:" and the path of its folder.
 func ParseDefinition(raw jsontext.Value, mayHaveSkills bool) (Prompt, error) {
 	if !mayHaveSkills {
 		return ParsePrompt(raw)
@@ -33,12 +33,12 @@ func ParseDefinition(raw jsontext.Value, mayHaveSkills bool) (Prompt, error) {
 	return prompt, err
 }
 
-// URI returns the clients' URI of a skill's SKILL.md.
+// URI returns the URI under which clients read a skill's SKILL.md.
 func (e *Entry) URI() string { return e.Root + "/" + wire.SkillFile }
 
-// taken returns a report if the name is reserved for skills, or if the skill's uri may belong to
+// reserved returns a report if the name is reserved for skills, or if the skill's uri may belong to
 // another upstream.
-func (n namespaces) taken(source *Source, prompt *Prompt, name string) (r Report, taken bool) {
+func (n namespaces) reserved(source *Source, prompt *Prompt, name string) (r Report, reserved bool) {
 	if !n.skills {
 		return Report{}, false
 	}
@@ -50,9 +50,9 @@ func (n namespaces) taken(source *Source, prompt *Prompt, name string) (r Report
 		return r, config.IsSkill(name)
 	}
 	first, _, _ := strings.Cut(strings.TrimPrefix(prompt.Name, config.SkillPrefix), "/")
-	decoded, _ := url.PathUnescape(first) // it was checked
-	// Upstreams with a prefix have it as the first segment of their skills' uris. This uri would look like one
-	// of theirs.
+	decoded, _ := url.PathUnescape(first) // skills.Parse has checked the escapes
+	// An upstream's prefix is the first segment of its skills' uris. Without a prefix, this skill's uri would look like a uri of another
+	// upstream.
 	if of, isPrefix := n.owners[config.Bare(decoded)]; source.Prefix == "" && decoded != "" && isPrefix {
 		r.Owners = append(r.Owners, of.Owner(""))
 		r.Text = fmt.Sprintf("skill %q of %s begins with %q, which is a prefix: it is left out; set a prefix on upstream %q, "+

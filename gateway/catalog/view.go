@@ -12,13 +12,13 @@ import (
 	"github.com/promptweir/promptweir/gateway/skills"
 )
 
-// Fingerprint is equal for equal content on every replica.
+// Fingerprint is a hash that is equal for equal content on every replica.
 type Fingerprint [16]byte
 
 // toggle adds an element to the fingerprint of a set, or removes it if the set contains it.
 func (f *Fingerprint) toggle(element Fingerprint) { subtle.XORBytes(f[:], f[:], element[:]) }
 
-// toggleEntry is toggle for an entry. Skills are left out: no notification is about them.
+// toggleEntry is toggle for an entry. Skills are left out, because no notification is about skills.
 func (f *Fingerprint) toggleEntry(e *Entry) {
 	if e.Skill == nil {
 		f.toggle(e.Fingerprint)
@@ -33,15 +33,15 @@ func (p *Prompt) fingerprint(name string) Fingerprint {
 
 // View is the part of a catalog that one audience sees. It is immutable. The zero value is empty.
 type View struct {
-	// made is the slice of entries. make builds it at the first use, because only the fingerprint
-	// of most views is needed. A view without either is empty. making guards make.
+	// made is the slice of entries. make builds it at the first use, because most views need only
+	// their fingerprint. A view without either is empty. making guards make.
 	made   atomic.Pointer[[]*Entry]
 	making sync.Mutex
 	make   func() []*Entry
 
 	length      int
 	fingerprint Fingerprint
-	kinds       atomic.Pointer[[2]*View] // see Kind
+	kinds       atomic.Pointer[[2]*View] // the results of Kind: prompts, skills
 	first       atomic.Pointer[weak.Pointer[FirstPage]]
 }
 
@@ -65,10 +65,10 @@ func (c *Catalog) visible(visible func(*Entry) bool, length int) []*Entry {
 	return entries
 }
 
-// With returns the view of a later catalog. The result equals a new view, at a cost proportional to
-// the changes, which are the [Diff] of the two catalogs. If no change is visible, it returns the
-// view itself. visible must decide as for this view. The first call of Entries then copies a slice,
-// or filters the whole catalog if this view's entries were never used.
+// With returns the view of a later catalog, whose [Diff] to this view's catalog is changes. The
+// result equals a new view, at a cost proportional to the changes. If no change is visible, With
+// returns the view itself. visible must decide as for this view. The first call of Entries then
+// copies a slice, or filters the whole catalog if this view's entries were never used.
 func (v *View) With(later *Catalog, changes []Change, visible func(*Entry) bool) *View {
 	next := &View{length: v.length, fingerprint: v.fingerprint}
 	var seen []Change
@@ -84,7 +84,7 @@ func (v *View) With(later *Catalog, changes []Change, visible func(*Entry) bool)
 			next.length++
 			next.fingerprint.toggleEntry(c.After)
 		}
-		if !mine.nothing() {
+		if !mine.isEmpty() {
 			seen = append(seen, mine)
 		}
 	}
@@ -103,7 +103,8 @@ func (v *View) With(later *Catalog, changes []Change, visible func(*Entry) bool)
 // Len returns the number of entries.
 func (v *View) Len() int { return v.length }
 
-// Fingerprint returns the fingerprint of all names and definitions. Names determine the order.
+// Fingerprint returns a hash of all names and definitions. It covers the order too, which follows
+// from the names.
 func (v *View) Fingerprint() Fingerprint { return v.fingerprint }
 
 // Entries returns all entries, sorted by the bytes of the exposed name. The slice is shared; do not
@@ -112,7 +113,7 @@ func (v *View) Entries() []*Entry {
 	if made := v.made.Load(); made != nil {
 		return *made
 	}
-	// Not a sync.Once: after a panic the entries must still be made.
+	// Not a sync.Once, because the next call must make the entries after a panic.
 	v.making.Lock()
 	defer v.making.Unlock()
 	if made := v.made.Load(); made != nil {
@@ -130,17 +131,17 @@ func (v *View) Entries() []*Entry {
 // Lookup returns the entry under an exposed name, or nil if there is none in this view.
 func (v *View) Lookup(name string) *Entry { return lookup(v.Entries(), name) }
 
-// Kind returns the skills of the view, or the rest of the view. If there are no skills, the rest is
-// the view itself.
+// Kind returns a view of only the skills, or of only the prompts. Without skills in the view, the
+// view of the prompts is v itself.
 func (v *View) Kind(skills bool) *View {
 	kinds := v.kinds.Load()
-	if kinds == nil { // two goroutines may both do this, with the same result
+	if kinds == nil { // two goroutines may both build it, with the same result
 		// Names are sorted, so skills, which share a prefix, are neighbours.
 		kinds = &[2]*View{v, {}}
 		all := v.Entries()
 		start, _ := slices.BinarySearchFunc(all, config.SkillPrefix, compareName)
 		end := start
-		for end < len(all) && all[end].Skill != nil { // no other name is between the names of skills, see namespaces.taken
+		for end < len(all) && all[end].Skill != nil { // reserved keeps prompts out of this range of names
 			end++
 		}
 		if end > start {
@@ -166,10 +167,10 @@ func newView(entries []*Entry) *View {
 const maxPage = 4 << 20
 
 // Page returns up to size entries after an exposed name, which need not exist; "" starts at the
-// first. It returns fewer entries, but at least one, if their definitions exceed 4 MiB. If more is
-// true, the next page begins after next. A page continues after a name and not at an offset, so
-// that a client that pages while the catalog changes receives each remaining entry exactly once,
-// and reaches an end.
+// first entry. It returns fewer entries, but at least one, if their definitions exceed 4 MiB. If
+// more is true, the next page begins after next. A page continues after a name and not at an
+// offset: if the catalog changes between two pages, the client still receives each remaining entry
+// exactly once, and reaches an end.
 func (v *View) Page(after string, size int) (entries []*Entry, next string, more bool) {
 	all := v.Entries()
 	start, found := slices.BinarySearchFunc(all, after, compareName)
@@ -193,12 +194,12 @@ type FirstPage struct {
 	size int
 }
 
-// FirstPage returns the first page of up to size entries, see [View.Page]. The view keeps it by a
-// weak pointer only, so that the pages of many audiences take no memory for long: after a garbage
+// FirstPage returns the first page of up to size entries, see [View.Page]. The view caches it by a
+// weak pointer, so that the pages of many audiences do not fill the memory: after a garbage
 // collection, the next call renders the page again.
 func (v *View) FirstPage(size int) *FirstPage {
-	if kept := v.first.Load(); kept != nil {
-		if page := kept.Value(); page != nil && page.size == size {
+	if cached := v.first.Load(); cached != nil {
+		if page := cached.Value(); page != nil && page.size == size {
 			return page
 		}
 	}
@@ -208,8 +209,8 @@ func (v *View) FirstPage(size int) *FirstPage {
 		length += len(e.JSON) + len(",")
 	}
 	page := &FirstPage{AppendPrompts(make([]byte, 0, length), entries), next, size}
-	kept := weak.Make(page)
-	v.first.Store(&kept)
+	cached := weak.Make(page)
+	v.first.Store(&cached)
 	return page
 }
 
@@ -236,14 +237,14 @@ func (v *View) Pages(size int) (lengths []int) {
 	return lengths
 }
 
-// AppendPrompts appends the member "prompts" of a prompts/list result to dst: the entries' bytes as
-// they are.
+// AppendPrompts appends the member "prompts" of a prompts/list result to dst, with the entries'
+// JSON unchanged.
 func AppendPrompts(dst []byte, entries []*Entry) []byte {
 	return appendEntries(append(dst, `"prompts":[`...), entries, func(dst []byte, e *Entry) []byte { return append(dst, e.JSON...) })
 }
 
-// AppendSkills is AppendPrompts for a skills/list result, with the bytes that meta returns for each
-// entry.
+// AppendSkills is AppendPrompts for a skills/list result. meta returns the additional bytes for
+// each entry.
 func AppendSkills(dst []byte, entries []*Entry, meta func(*Entry) []byte) []byte {
 	return appendEntries(append(dst, `"skills":[`...), entries, func(dst []byte, e *Entry) []byte { return skills.Append(dst, e.JSON, meta(e)) })
 }

@@ -1,4 +1,4 @@
-// Package requests turns one client's request into its response, independently of the transport.
+// Package requests answers: what is the response to one client's request, over any transport?
 //
 //	Request, Scope ──▶ Handle ──▶ dispatch ──▶ Result or error ──▶ encode ──▶ Response
 //	                               │
