@@ -23,19 +23,19 @@ const (
 // behaviour is one way in which clients lose part of a prompt.
 type behaviour struct {
 	kind Kind
-	// loses names the loss, for a table. reason is a sentence about it. remedy prevents the loss;
-	// promptweir sync, which may also help, is not part of it.
+	// loses names the loss, for a table. reason explains it. remedy prevents it. [Join] adds promptweir sync,
+	// which may also help.
 	loses, reason, remedy string
 	// atFlat is true if the loss remains at the endpoint's /flat, where a prompt is one text with
 	// at most one argument.
 	atFlat bool
-	// loss reports whether a prompt of the list loses something. part names the lost part, if that
-	// adds to the reason.
+	// loss reports whether a prompt of the list loses something. part is a detail that completes the reason,
+	// or "".
 	loss func(l *List, p *prompt) (part string, isLost bool)
 }
 
-// The behaviours. A remedy about the number of arguments or messages is for the prompt's author.
-// /flat helps if a team cannot change the prompt.
+// The behaviours. The remedies oneArgument and oneMessage are for the prompt's author; their /flat helps if a
+// team cannot change the prompt.
 //
 //nolint:gochecknoglobals // a constant table
 var (
@@ -52,7 +52,7 @@ var (
 		kind: Hides, loses: "further pages", reason: "only the first page of a list is read", atFlat: true,
 		remedy: "raise page_size in the gateway block, or expose fewer prompts",
 		loss: func(l *List, p *prompt) (string, bool) {
-			// Entries are in the order of their names, and so are pages.
+			// Entries and pages are sorted by name.
 			at, _ := slices.BinarySearchFunc(l.entries, p.Entry.Name, func(e *catalog.Entry, name string) int {
 				return strings.Compare(e.Name, name)
 			})
@@ -80,7 +80,7 @@ var (
 		kind: Garbles, loses: "values that a server uses", atFlat: true,
 		reason: "the server gets $1, $2 … as values; the real ones replace them in its text",
 		remedy: "fix the arguments in a prompt block, or give them defaults",
-		loss: func(_ *List, p *prompt) (string, bool) { // results of files differ only in their values
+		loss: func(_ *List, p *prompt) (string, bool) { // a result is known for prompt files only, which just insert the values
 			return p.argumentNames(), len(p.Entry.Arguments) > 0 && p.Result == nil
 		},
 	}
@@ -157,11 +157,11 @@ func severalMessages(_ *List, p *prompt) (string, bool) {
 }
 
 // underscores returns a fold that keeps ASCII letters, digits and the given characters.
-func underscores(kept string) func(name string) string {
+func underscores(allowed string) func(name string) string {
 	return func(name string) string {
 		return strings.Map(func(r rune) rune {
-			isKept := 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9'
-			if isKept || strings.ContainsRune(kept, r) {
+			isAllowed := 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9'
+			if isAllowed || strings.ContainsRune(allowed, r) {
 				return r
 			}
 			return '_'

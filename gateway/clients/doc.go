@@ -6,6 +6,5 @@
 // Promises:
 //   - It is pure. A loss follows from the definition, its position in the list and, if known, the
 //     messages.
-//   - It informs operators and authors. It does not change what a client gets: the gateway never
-//     decides by a client's name.
+//   - It only informs operators and authors: the gateway never decides by a client's name.
 package clients

@@ -11,7 +11,7 @@ import (
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
-// Loss is one loss of a prompt in a client.
+// Loss is a part of a prompt that a client hides, cuts or garbles.
 type Loss struct {
 	// Prompt is the exposed name, Client the client's name, and Title its title.
 	Prompt string `json:"prompt"`
@@ -26,18 +26,18 @@ type Loss struct {
 	OfAll bool `json:"-"`
 }
 
-// Prompt is an entry, and its result if known.
+// Prompt is an entry of the catalog, with its result if known.
 type Prompt struct {
 	Entry *catalog.Entry
-	// Result is the result of a get with any arguments; nil if unknown.
+	// Result is the result of prompts/get with any arguments; nil if unknown.
 	Result jsontext.Value
 }
 
-// List is a caller's list of prompts. It caches groups, so only one goroutine may use it.
+// List is a caller's list of prompts. It caches groups of prompts, so only one goroutine may use it.
 type List struct {
 	entries   []*catalog.Entry
 	firstPage int
-	// grouped contains the names of entries that look alike, by the behaviour and the look.
+	// grouped contains, for each behaviour, the names of the entries by their look in the client.
 	grouped map[string]map[string][]string
 }
 
@@ -74,8 +74,8 @@ func (l *List) Losses(of Prompt, clients []Client) (losses []Loss) {
 	return losses
 }
 
-// ForVariants returns the remedy at a gateway with these variants on. It tells operators to turn on
-// only variants that are off.
+// ForVariants returns the remedy for a gateway with these variants on. It does not tell operators to turn on
+// a variant that is on.
 func (l *Loss) ForVariants(on []string) string {
 	remedy := l.Remedy
 	for _, variant := range []string{"flat", "tools"} {
@@ -90,7 +90,7 @@ func (l *Loss) ForVariants(on []string) string {
 	return remedy
 }
 
-// prompt is a [Prompt] as behaviours read it.
+// prompt is a [Prompt] with the decoded fields that behaviours read.
 type prompt struct {
 	Prompt
 
@@ -125,8 +125,8 @@ func (p *prompt) argumentNames() string {
 	return strings.Join(names, ", ")
 }
 
-// twins reports whether other prompts have the same look, and names them. An empty look never
-// matches.
+// twins reports whether other prompts have the same look in a client, and returns a sentence that names up to
+// maxTwins of them. way identifies the look in the cache. An empty look never matches.
 func (l *List) twins(way string, look func(*catalog.Entry) string, p *prompt) (string, bool) {
 	if l.grouped[way] == nil {
 		l.grouped[way] = map[string][]string{}
@@ -142,7 +142,7 @@ func (l *List) twins(way string, look func(*catalog.Entry) string, p *prompt) (s
 	return strings.Join(others[:min(len(others), maxTwins)], " and ") + " is called " + own + " too", true
 }
 
-// maxTwins bounds the names in one sentence.
+// maxTwins bounds the prompts that a sentence names.
 const maxTwins = 3
 
 // SharedLoss is a loss that several clients share.
@@ -153,11 +153,11 @@ type SharedLoss struct {
 	Titles []string
 	Kind   Kind
 	Reason string
-	// Remedy includes promptweir sync for the clients that read its files.
+	// Remedy includes promptweir sync, if it writes files for one of the clients.
 	Remedy string
 }
 
-// What describes the loss and its reason.
+// What describes the loss and its reason, to follow the word "is" in a sentence.
 func (l *SharedLoss) What() string {
 	passive := map[Kind]string{Hides: "hidden", Cuts: "cut", Garbles: "garbled"}
 	return passive[l.Kind] + " by " + strings.Join(l.Titles, ", ") + ": " + l.Reason

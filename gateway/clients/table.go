@@ -7,21 +7,20 @@ import (
 
 // Client is a program that uses prompts over MCP.
 type Client struct {
-	// Name is its name on the command line. Also is a second name; empty for none.
+	// Name is the client's name on the command line. Also is a second name; empty for none.
 	Name, Also string
-	// Title is its usual name.
+	// Title is the client's name for people.
 	Title string
-	// Seen is the version or month in which it was examined, and By the method: a run here, or
-	// reading of its source, threads or documentation.
+	// Seen is the examined version, or the month of the examination. By is the method: a run of the client,
+	// or reading its source, issue threads or documentation.
 	Seen, By string
-	// Sync is the target of promptweir sync for it; empty for none.
+	// Sync is the target of promptweir sync for the client; empty for none.
 	Sync string
 
 	behaviours []*behaviour
 }
 
-// All returns all clients. Package clientsetup configures some of them. The README of that package
-// has a row for each client.
+// All returns all clients. Package clientsetup configures some of them; its README has a row for each client.
 func All() []Client {
 	return []Client{
 		{"claude", "claude-code", "Claude Code", "2.1", "run", "claude", does(splitsAtBlanks, joinsMessages, showsNoTitles)},
@@ -62,7 +61,7 @@ func All() []Client {
 	}
 }
 
-// Is reports whether the client has this name.
+// Is reports whether name is the client's first or second name.
 func (c *Client) Is(name string) bool { return name == c.Name || name != "" && name == c.Also }
 
 func does(all ...*behaviour) []*behaviour { return all }
@@ -75,7 +74,7 @@ func Names() (names []string) {
 	return names
 }
 
-// Find returns the client with a name; nil for an unknown name.
+// Find returns the client with a first or second name; nil for an unknown name.
 func Find(name string) *Client {
 	all := All()
 	i := slices.IndexFunc(all, func(c Client) bool { return c.Is(name) })
@@ -85,8 +84,7 @@ func Find(name string) *Client {
 	return &all[i]
 }
 
-// FirstPageOnly names the clients that never request a second page, for people with more prompts
-// than fit on one.
+// FirstPageOnly returns the titles of the clients that never request a second page, separated by commas.
 func FirstPageOnly() string {
 	var titles []string
 	for _, c := range All() {

@@ -16,22 +16,22 @@ import (
 	"github.com/promptweir/promptweir/gateway/clients"
 )
 
-// Access is the way in which a client authenticates.
+// Access is the kind of credential that a client needs.
 type Access int
 
 // The kinds of access.
 const (
 	Open        Access = iota // no credential
-	SignIn                    // the client finds the identity provider, and a person signs in there
+	SignIn                    // the client finds the identity provider, and its user signs in there
 	Token                     // a bearer token
 	Certificate               // a client certificate
 )
 
-// AccessOf returns how a client authenticates under an auth block, which may be nil. If there are
-// several ways, it returns the easiest one for people.
+// AccessOf returns the access for an auth block, which may be nil. If the block accepts several kinds of
+// credentials, it returns the easiest one for people.
 func AccessOf(auth *config.Auth) Access {
 	switch {
-	case auth == nil || auth.Anonymous: // no client is refused, so none asks a person to sign in
+	case auth == nil || auth.Anonymous: // clients are never refused, so they do not start a sign-in
 		return Open
 	case len(auth.JWTs) > 0:
 		return SignIn
@@ -42,13 +42,13 @@ func AccessOf(auth *config.Auth) Access {
 	}
 }
 
-// Registration is the public client that the provider has registered for MCP clients. The zero
-// value means that clients use their own registration.
+// Registration is the public OAuth client that the identity provider has registered for MCP clients. The zero
+// value means that clients register themselves.
 type Registration struct {
 	ClientID string
 	// Port is the port of the redirect URIs; 0 lets clients choose.
 	Port int
-	// Scopes are for clients that do not read them from the gateway.
+	// Scopes are for clients that do not read the scopes from the gateway.
 	Scopes []string
 }
 
@@ -65,8 +65,8 @@ func RegistrationOf(auth *config.Auth) Registration {
 	return Registration{}
 }
 
-// settings returns the registration for a client's file, with the client's names for id and port.
-// port may be empty. It is nil without a registration.
+// settings returns the registration as an object for a client's file; nil without a registration. id and port
+// are that file's field names. With an empty port, the port is left out.
 func (r Registration) settings(id, port string) map[string]any {
 	if r.ClientID == "" {
 		return nil
@@ -78,26 +78,26 @@ func (r Registration) settings(id, port string) map[string]any {
 	return settings
 }
 
-// TokenVariable is the environment variable from which clients read the token.
+// TokenVariable is the environment variable from which configured clients read the token.
 const TokenVariable = "PROMPTWEIR_TOKEN"
 
 // Client describes a program that speaks MCP, and how to connect it to a gateway.
 type Client struct {
 	// Name and Title are the same as in package clients.
 	Name, Title string
-	// Where is the place for Text, such as a file. It ends a sentence that begins with the title.
+	// Where is the place for Text, such as "in a shell". Messages print it after the title.
 	Where string
 	// Text is a command for a shell, or the content of a file.
 	Text string
-	// Then is the next step.
+	// Then tells the user the next steps, in sentences.
 	Then string
 	// Cannot explains why the client shows no prompts at this endpoint, with a remedy; empty if it
 	// shows prompts.
 	Cannot string
 	// Link opens the client, which offers to add the gateway; empty for none.
 	Link string
-	// File is the client's file, in the home folder if it begins with ~/ and otherwise in the
-	// working directory; empty for none. Edits are Text as changes of the file.
+	// File is the client's file, in the home folder if it begins with ~/ and otherwise in the working
+	// directory; empty for none. Edits are the changes that add Text to the file.
 	File  string
 	Edits []clientfile.Edit
 }
@@ -111,9 +111,8 @@ func Names() []string {
 	return names
 }
 
-// For returns all clients, configured for an endpoint under a name of the user's choice. A client
-// uses the variant at which it loses least, if that variant is on. File names are for this
-// operating system.
+// For returns all clients, configured for an endpoint under a name of the user's choice. variants are those
+// that are on; a client uses the one at which it loses least. File names are for this operating system.
 func For(endpoint, name string, access Access, r Registration, variants ...config.Variant) []Client {
 	flat, flatNext := fitting(endpoint, config.VariantFlat, variants)
 	tools, toolsNext := fitting(endpoint, config.VariantTools, variants)
@@ -197,8 +196,8 @@ func For(endpoint, name string, access Access, r Registration, variants ...confi
 	return all
 }
 
-// fitting returns the endpoint of a variant, and a sentence for the user. If the variant is off, it
-// returns the endpoint itself, and the sentence tells how to turn the variant on.
+// fitting returns the URL of a variant, and a sentence about it for the user. If the variant is off, it
+// returns the endpoint, and a sentence with the setting that turns the variant on.
 func fitting(endpoint string, variant config.Variant, on []config.Variant) (url, next string) {
 	url = endpoint + "/" + string(variant)
 	if !slices.Contains(on, variant) {
@@ -255,8 +254,8 @@ func goose(endpoint, name string, headers map[string]string, r Registration, the
 	}
 }
 
-// gemini returns the settings of Gemini CLI, which takes scopes from the provider unless its file
-// contains scopes.
+// gemini returns the registration for Gemini CLI's file; nil without one. Without scopes in its file, Gemini
+// CLI requests the provider's.
 func (r Registration) gemini() map[string]any {
 	settings := r.settings("clientId", "")
 	if settings == nil {
@@ -272,8 +271,7 @@ func (r Registration) gemini() map[string]any {
 	return settings
 }
 
-// tokenPlace is the placeholder for the token in files of clients that can read it from nowhere
-// else.
+// tokenPlace is the placeholder for the token in files of clients that cannot read it from a variable.
 const tokenPlace = "YOUR-TOKEN"
 
 func placeholder(access Access) string {
@@ -283,7 +281,7 @@ func placeholder(access Access) string {
 	return ""
 }
 
-// server is a server in a client's file. Clients have different names for its address.
+// server is a server in a client's file. Clients have different fields for its URL.
 type server struct {
 	Type      string            `json:"type,omitempty"`
 	URL       string            `json:"url,omitempty"`
@@ -297,7 +295,7 @@ type server struct {
 	Auth      map[string]any    `json:"auth,omitempty"`
 }
 
-// bridge is a server for a client whose file supports child processes only.
+// bridge returns a server that runs mcp-remote, for clients whose file supports child processes only.
 func bridge(endpoint string, access Access, r Registration) server {
 	s := server{Command: "npx", Args: []string{"-y", "mcp-remote", endpoint}}
 	if r.Port != 0 {
@@ -309,18 +307,19 @@ func bridge(endpoint string, access Access, r Registration) server {
 			s.Args = append(s.Args, "--static-oauth-client-metadata", encode(map[string]string{"scope": strings.Join(r.Scopes, " ")}, ""))
 		}
 	}
-	// mcp-remote refuses http without this flag, except on this machine.
+	// Without this flag, mcp-remote refuses http, except to this machine.
 	if u, err := url.Parse(endpoint); err == nil && u.Scheme == "http" {
 		s.Args = append(s.Args, "--allow-http")
 	}
-	if access == Token { // in a variable, because on Windows blanks in arguments are lost
+	if access == Token { // in a variable: on Windows, blanks in arguments are lost
 		s.Args = append(s.Args, "--header", "Authorization:${AUTHORIZATION}")
 		s.Env = map[string]string{"AUTHORIZATION": "Bearer " + tokenPlace}
 	}
 	return s
 }
 
-// systemFile returns the path of a program's settings on this system.
+// systemFile returns the path of a program's settings on this operating system. onMacInLibrary is for
+// programs whose macOS folder is in Library.
 func systemFile(path string, onMacInLibrary bool) string {
 	switch {
 	case runtime.GOOS == "windows":
@@ -335,7 +334,7 @@ func addTo(servers, name string, s server) []clientfile.Edit {
 	return []clientfile.Edit{{Path: []string{servers, name}, Value: s}}
 }
 
-// inFile completes a client that is configured in a file.
+// inFile sets Text and Edits of a client that is configured in a JSON file, under the key servers.
 func inFile(c Client, servers, name string, s server) Client {
 	c.Text, c.Edits = indent(map[string]any{servers: map[string]server{name: s}}), addTo(servers, name, s)
 	return c
@@ -350,7 +349,7 @@ func cursor(name string, s server) Client {
 	}, "mcpServers", name, s)
 }
 
-// promptString is a value that VS Code asks for once and stores.
+// promptString declares a value that VS Code asks for once and stores.
 type promptString struct {
 	Type        string `json:"type"`
 	ID          string `json:"id"`

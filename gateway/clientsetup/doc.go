@@ -4,9 +4,9 @@
 //	a browser at the endpoint ──▶ ServePage ──▶ commands and files for all clients, on a page
 //
 // Promises:
-//   - The output can be pasted as it is. An address with characters that are special to a shell or
-//     in JSON is quoted.
-//   - The page tells how clients authenticate, but contains nothing about the catalog, the teams or
-//     the upstreams. It loads nothing, runs only the script of its copy buttons, and is the same
-//     for every caller.
+//   - The output can be pasted unchanged: special characters of an address are quoted for the shell or for
+//     JSON.
+//   - The page explains how clients authenticate, but contains nothing about the catalog, the teams or the
+//     upstreams. It loads no other files, runs only the script of its copy buttons, and is the same for every
+//     caller.
 package clientsetup

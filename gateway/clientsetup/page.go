@@ -16,8 +16,8 @@ import (
 //go:embed page.css
 var pageCSS string
 
-// pageScript shows the copy buttons, if the browser allows pages to copy: over TLS, and on this
-// machine.
+// pageScript shows the copy buttons if the browser lets pages write to the clipboard: over https and from
+// localhost.
 const pageScript = `'use strict';
 for (const button of document.querySelectorAll('button')) {
   if (!navigator.clipboard) break;
@@ -38,8 +38,7 @@ func hashOf(text string) string {
 	return "'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"
 }
 
-// ServePage responds to a browser with a page about connecting clients to an endpoint or its
-// variants.
+// ServePage writes an HTML page about connecting clients to an endpoint or its variants.
 func ServePage(w http.ResponseWriter, endpoint string, access Access, r Registration, variants ...config.Variant) {
 	header := w.Header()
 	header.Set("Content-Type", "text/html; charset=utf-8")
@@ -84,10 +83,10 @@ func page(endpoint string, access Access, r Registration, variants []config.Vari
 	))
 }
 
-// copyButton copies the preceding text. Without the script it is hidden.
+// copyButton returns a button that copies the element before it. The button is hidden until pageScript runs.
 func copyButton() g.Node { return h.Button(h.Type("button"), g.Attr("hidden"), g.Text("Copy")) }
 
-// describe tells how clients authenticate.
+// describe returns a sentence for the page about the client's credential.
 func (a Access) describe() g.Node {
 	switch a {
 	case SignIn:

@@ -26,18 +26,18 @@ import (
 const (
 	// Header is the header of a forwarded request. It replaces all credentials.
 	Header = "Promptweir-Forwarded"
-	// lifetime is the validity of a header, by the clocks of the sender and the receiver.
+	// lifetime bounds the age of a header. The sender's clock may also be ahead by this time.
 	lifetime = 10 * time.Second
-	// maxSeen bounds the headers that are accepted within twice their lifetime.
+	// maxSeen bounds the headers that a replica accepts within 2*lifetime.
 	maxSeen = 100_000
 	// answerTimeout bounds the time until the other replica begins its response.
 	answerTimeout = 10 * time.Second
-	// idleTimeout is shorter than a gateway's own, so that no request is sent over a connection
-	// that is being closed.
+	// idleTimeout is shorter than the idle timeout of the other replica's server, so that no request is sent
+	// on a connection that the server is closing.
 	idleTimeout = 30 * time.Second
 )
 
-// carried are the only headers of a client that are forwarded. None of them is a credential.
+// carried lists the client's headers that are forwarded. Credentials must not be among them.
 //
 //nolint:gochecknoglobals // a constant
 var carried = []string{"Content-Type", "Mcp-Session-Id", "Traceparent", "Tracestate"}
@@ -57,14 +57,14 @@ type Forwarder struct {
 // instance is the random id of one process.
 type instance [16]byte
 
-// generation is derived from the configuration in use.
+// generation contains the values that depend on the configuration in use.
 type generation struct {
 	ids, headers *seal.Box
 	// serverName is the TLS server name of all replicas.
 	serverName string
 }
 
-// newForwarder returns nil if other replicas cannot reach this one.
+// newForwarder returns nil without an advertise address, because other replicas cannot reach this one then.
 func newForwarder(cfg *config.Cluster, logger *slog.Logger) *Forwarder {
 	if cfg.Advertise == "" {
 		return nil
@@ -73,7 +73,7 @@ func newForwarder(cfg *config.Cluster, logger *slog.Logger) *Forwarder {
 	f := &Forwarder{address: cfg.Advertise, logger: logger}
 	rand.Read(f.instance[:]) // it never fails
 	dialer := &net.Dialer{Timeout: dialTimeout}
-	// No proxy: the egress proxy is for servers elsewhere.
+	// Do not set Proxy: the egress proxy is for upstreams, not for replicas.
 	f.proxied = &http.Transport{
 		DialContext: dialer.DialContext,
 		DialTLSContext: func(ctx context.Context, network, address string) (net.Conn, error) {
@@ -87,7 +87,7 @@ func newForwarder(cfg *config.Cluster, logger *slog.Logger) *Forwarder {
 	return f
 }
 
-// use puts the keys and the server name of another configuration into use.
+// use switches to the keys and the server name of cfg.
 func (f *Forwarder) use(cfg *config.Config, sealer *seal.Sealer) {
 	if f == nil {
 		return
@@ -99,8 +99,8 @@ func (f *Forwarder) use(cfg *config.Config, sealer *seal.Sealer) {
 	f.now.Store(next)
 }
 
-// NewID returns a random id. If requests can be forwarded to this replica, the id is sealed and
-// contains its address and instance.
+// NewID returns a random id. Unless f is nil, the id is sealed, and contains this replica's address and
+// instance id.
 func (f *Forwarder) NewID() string {
 	if f == nil {
 		return rand.Text()
@@ -117,8 +117,8 @@ type Home struct {
 	instance instance
 }
 
-// Elsewhere returns the replica that made an id, if it has another address. An id with this address
-// is from this process or from one that has ended.
+// Elsewhere returns the replica that made an id. ok is false for an id with the address of f: it is from this
+// process or from an earlier one.
 func (f *Forwarder) Elsewhere(id string) (home Home, ok bool) {
 	if f == nil {
 		return Home{}, false
@@ -143,7 +143,7 @@ type ticket struct {
 
 	// Instance is the receiver's instance id.
 	Instance []byte
-	// Method, Target and Body describe the request; Body is a hash.
+	// Method, Target and Body describe the request. Body is the SHA-256 of its body.
 	Method, Target string
 	Body           []byte
 	// Issued is in milliseconds since 1970. ID is random.
@@ -154,15 +154,15 @@ type ticket struct {
 // errRefused means that the other replica does not hold the request's session or call.
 var errRefused = errors.New("the replica refused the request")
 
-// Forward sends a request, whose body was read, to another replica, and returns its response to the
-// client. It returns false without a response if that replica cannot be reached or was restarted.
-// This replica then answers as if it had been restarted itself.
+// Forward sends a request to another replica, and that replica's response to the client. body is the body of
+// r, which the caller has read. If the replica cannot be reached or was restarted, Forward writes nothing and
+// returns false. The caller then answers as for an id from before a restart.
 func (f *Forwarder) Forward(w http.ResponseWriter, r *http.Request, body []byte, to Home, from Origin) (answered bool) {
 	answered = true
 	proxy := httputil.ReverseProxy{
-		Transport: f.proxied, ErrorLog: log.New(io.Discard, "", 0), // ErrorHandler gets the error
+		Transport: f.proxied, ErrorLog: log.New(io.Discard, "", 0), // ErrorHandler logs errors
 		Rewrite: func(p *httputil.ProxyRequest) {
-			target, _ := url.Parse(to.address) // sealed by this gateway, so it parses
+			target, _ := url.Parse(to.address) // it parses, because it comes from a sealed id
 			p.SetURL(target)
 			p.Out.Host, p.Out.Header = p.In.Host, http.Header{Header: {f.ticket(p.Out, body, to, from)}}
 			for _, name := range carried {
@@ -181,7 +181,7 @@ func (f *Forwarder) Forward(w http.ResponseWriter, r *http.Request, body []byte,
 			return nil
 		},
 		ErrorHandler: func(_ http.ResponseWriter, _ *http.Request, err error) {
-			answered = r.Context().Err() != nil // the client has left
+			answered = r.Context().Err() != nil // a client that has left needs no answer
 			f.logger.DebugContext(r.Context(), "request not forwarded", slog.String("replica", to.address), slog.Any("error", err))
 		},
 	}
@@ -189,7 +189,7 @@ func (f *Forwarder) Forward(w http.ResponseWriter, r *http.Request, body []byte,
 	return answered
 }
 
-// ticket returns the header of a request.
+// ticket returns the value of [Header] for a request to another replica.
 func (f *Forwarder) ticket(r *http.Request, body []byte, to Home, from Origin) string {
 	sum := sha256.Sum256(body)
 	plain, _ := json.Marshal(ticket{ // it never fails
@@ -226,7 +226,7 @@ func (f *Forwarder) Accept(r *http.Request, body []byte) (from Origin, ok bool) 
 	return t.Origin, f.seen.add(t.ID)
 }
 
-// seen contains the ids of accepted headers. The zero value is ready.
+// seen contains the ids of recently accepted headers. The zero value is ready for use.
 type seen struct {
 	mu sync.Mutex // guards the fields below
 	// current contains the ids of the current period, before the ids of the previous period.
@@ -234,8 +234,8 @@ type seen struct {
 	since           time.Time
 }
 
-// add remembers an id for at least twice the lifetime, since the sender's clock may be ahead. It
-// returns false if the id is known, or if there are too many ids.
+// add remembers an id for at least 2*lifetime, since the sender's clock may be ahead. It returns false if the
+// id was added before, or if the current period has maxSeen ids.
 func (s *seen) add(id string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -11,21 +11,20 @@ import (
 	"github.com/promptweir/promptweir/gateway/seal"
 )
 
-// Limits count requests over all replicas.
+// Limits counts requests over all replicas. Its methods are safe for concurrent use.
 type Limits struct{ store *store }
 
-// countScript counts one request against all of the given rates, or against none. It uses the
-// store's clock, in microseconds, and returns 0 or the time to wait.
+// countScript counts one request against all of the given rates, or against none. It returns 0, or the time
+// to wait in microseconds, by the store's clock.
 //
 //	KEYS  the rates
 //	ARGV  for each, the interval between requests, and the interval times the burst
 //
-// A rate is one number, the time at which the bucket will be full again (GCRA). A bucket that was
-// never used has no key, and a key expires when the bucket is full. A number beyond the maximum was
-// written before the clock was set back, or by a server with a clock ahead of its successor's. It
-// is lowered to the maximum even if this request has to wait, because otherwise all requests would.
-// Numbers are formatted, because Lua writes numbers of more than 14 digits with an exponent and
-// loses digits.
+// The value of a rate's key is the time at which the bucket will be full again (GCRA). A full bucket has no
+// key: keys expire at that time. A value beyond the maximum dates from before the clock was set back, or from
+// a former server whose clock was ahead. The script lowers it even if this request has to wait; otherwise all
+// requests would wait until the clock catches up. string.format is needed because Lua drops digits of numbers
+// with more than 14 digits.
 //
 //nolint:gochecknoglobals // a constant
 var countScript = valkey.NewLuaScript(`
@@ -52,9 +51,9 @@ for i = 1, #KEYS do
 end
 return 0`)
 
-// Acquire counts a request of a principal, given by its key, against the rates of all limits over
-// all replicas, or against none if it has to wait. If it returns an error, only this replica has to
-// count the request.
+// Acquire counts a request against the rates of all limits, or against none if the request has to wait; wait
+// is then positive. principal is the principal's key. After [ErrUnavailable], the caller must count the
+// request on this replica alone.
 func (l *Limits) Acquire(principal string, limits []*config.Limit) (wait time.Duration, err error) {
 	s := l.store
 	client := s.get()
@@ -91,7 +90,7 @@ func (l *Limits) Acquire(principal string, limits []*config.Limit) (wait time.Du
 
 func decimal(n float64) string { return strconv.FormatFloat(n, 'f', 3, 64) }
 
-// keys derive the store's keys by a keyed hash.
+// keys derives the names of keys in the store by keyed hashes.
 type keys struct {
 	principal, limits *seal.MAC
 	// probe is the key that probes write.
@@ -112,10 +111,9 @@ func hash(m *seal.MAC, value string) string {
 
 // ofLimit returns the key for one principal and one limit.
 func (k *keys) ofLimit(principal string, l *config.Limit) string {
-	// All keys of a principal have the same hash tag, so that they are on one node of a Redis
-	// Cluster and one script can read them.
-	// As in memory, a limit is identified by its values and its owner, so that it survives a reload
-	// that moves its block.
+	// All keys of a principal share a hash tag, which puts them on one node of a Redis Cluster: one script
+	// can then use them all. The id contains the limit's rate, burst and labels, but no line number, so
+	// counts survive a reload that moves the block.
 	id := make([]byte, 0, 64)
 	id = strconv.AppendFloat(id, l.Rate, 'g', -1, 64)
 	id = strconv.AppendInt(append(id, ' '), int64(l.Burst), 10)

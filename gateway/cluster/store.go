@@ -16,14 +16,14 @@ import (
 )
 
 const (
-	// requestTimeout bounds a request's wait for the store, storeTimeout a probe.
+	// requestTimeout bounds the time that a request waits for the store, storeTimeout the time of a probe.
 	requestTimeout, storeTimeout = 50 * time.Millisecond, time.Second
-	// probeInterval is the time between probes. While the breaker is open it begins with
-	// minProbeInterval and doubles each time.
+	// probeInterval is the time between probes. After the breaker has opened, the time starts at
+	// minProbeInterval and doubles up to probeInterval.
 	probeInterval, minProbeInterval = time.Second, 50 * time.Millisecond
 )
 
-// ErrUnavailable means that the breaker is open, or that the store failed.
+// ErrUnavailable means that the breaker is open, or that the operation failed or took too long.
 var ErrUnavailable = errors.New("the store cannot be used at the moment")
 
 var errLate = errors.New("the store takes longer than 50 ms to answer")
@@ -37,24 +37,23 @@ type Replica struct {
 	store *store
 }
 
-// State is the condition of the connection to the store.
+// State is the state of the connection to the store.
 type State struct {
-	// Connected is false while the breaker is open, except for the first moment after a single late
-	// answer.
+	// Connected is false while the breaker is open. After a late answer, it stays true until answers have
+	// been late for 200 ms.
 	Connected bool
-	// Since is when Connected last changed.
+	// Since is the time of the last change of Connected.
 	Since time.Time
-	// Err is the reason why the store is not connected. It is nil if it is connected, or has not
-	// been tried. It may contain addresses.
+	// Err is the reason while Connected is false; nil before the first attempt. It may contain addresses.
 	Err error
 	// Opened counts how often the breaker opened.
 	Opened uint64
-	// Evicts is the store's eviction policy if it may drop limits when its memory is full;
-	// otherwise empty.
+	// Evicts is the store's maxmemory-policy if the store drops keys when its memory is full; otherwise
+	// empty. Dropped keys are lost limits.
 	Evicts string
 }
 
-// New returns a replica of a gateway with a cluster block. It contacts nothing before
+// New returns the replica for a configuration with a cluster block. It contacts the store only after
 // [Replica.Start].
 func New(cfg *config.Config, sealer *seal.Sealer, logger *slog.Logger) *Replica {
 	s := &store{logger: logger, mask: cfg.Cluster.Store.Mask(), option: clientOption(cfg.Cluster), wake: make(chan struct{}, 1)}
@@ -67,7 +66,7 @@ func New(cfg *config.Config, sealer *seal.Sealer, logger *slog.Logger) *Replica 
 // checkTimeout bounds a [Check].
 const checkTimeout = 5 * time.Second
 
-// Check tests once whether a store has the features that a replica needs, and returns its state.
+// Check connects to the store of cfg once, tests the features that a replica needs, and returns the result.
 func Check(ctx context.Context, cfg *config.Config, sealer *seal.Sealer) State {
 	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
@@ -76,26 +75,26 @@ func Check(ctx context.Context, cfg *config.Config, sealer *seal.Sealer) State {
 	client, err := valkey.NewClient(s.option)
 	if err == nil {
 		defer client.Close()
-		defer cancel() // first, because Close waits for a hanging store
+		defer cancel() // runs before Close, which waits for a hanging store
 		if err = s.probe(ctx, client); errors.Is(err, errLate) {
-			err = s.probe(ctx, client) // the first probe loads the script
+			err = s.probe(ctx, client) // the first probe also loads the script
 		}
 	}
 	s.report(err)
 	return *s.state.Load()
 }
 
-// Use puts the cursor keys and the public_url of another configuration into use.
+// Use switches to the cursor keys and the public_url of a reloaded configuration.
 func (r *Replica) Use(cfg *config.Config, sealer *seal.Sealer) {
 	r.store.keys.Store(newKeys(sealer))
 	r.Forwarder.use(cfg, sealer)
 }
 
-// State returns the condition of the connection.
+// State returns the current state of the connection to the store.
 func (r *Replica) State() State { return *r.store.state.Load() }
 
-// Start keeps the store connected until end is called, even if ctx ends. end waits until the
-// connection is closed. Call Start once.
+// Start connects to the store in the background and stays connected until end is called, even after ctx ends.
+// end waits until the connection is closed. Call Start once.
 func (r *Replica) Start(ctx context.Context) (end func()) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	r.store.option.DialCtxFn = dialUntil(ctx)
@@ -107,13 +106,13 @@ func (r *Replica) Start(ctx context.Context) (end func()) {
 	}
 }
 
-// store is the connection with its circuit breaker.
+// store is the connection to the store, with its circuit breaker.
 type store struct {
 	logger *slog.Logger
 	mask   config.Mask
 	option valkey.ClientOption
 	keys   atomic.Pointer[keys]
-	client atomic.Pointer[valkey.Client] // nil until the store was reached once
+	client atomic.Pointer[valkey.Client] // nil until the first connection
 	state  atomic.Pointer[State]
 	wake   chan struct{} // capacity 1; receives a value after a failed operation
 
@@ -121,7 +120,7 @@ type store struct {
 	breaker breaker
 }
 
-// get returns the client; nil unless the breaker is closed.
+// get returns the client, or nil while the breaker is open.
 func (s *store) get() valkey.Client {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -168,14 +167,14 @@ func (s *store) connect(ctx context.Context) valkey.Client {
 	}
 }
 
-// do carries out an operation for a request. It returns errLate after requestTimeout. The operation
-// then goes on, because the client ignores contexts while its queue is full.
+// do runs an operation for a request, and returns errLate if it takes longer than requestTimeout. The
+// operation then continues in its goroutine: the client ignores contexts while its queue is full.
 func (s *store) do(operation func() error) error {
 	err := within(requestTimeout, operation)
 	if err != nil {
 		s.report(err)
-		// A probe finds out at once whether the store is late, or only this operation. Until then
-		// this replica counts alone.
+		// Probe at once, to tell a slow store from one slow operation. Until the probe succeeds, this replica
+		// counts alone.
 		select {
 		case s.wake <- struct{}{}:
 		default:
@@ -197,8 +196,8 @@ func within(d time.Duration, operation func() error) error {
 	}
 }
 
-// report records a probe or a failed operation in the breaker, and returns the time until the next
-// probe. Successful operations are not reported.
+// report records the result of a probe, or a failed operation, in the breaker. It returns the time until the
+// next probe. Do not report successful operations.
 func (s *store) report(err error) (next time.Duration) {
 	now := time.Now()
 	s.mu.Lock()
@@ -209,7 +208,7 @@ func (s *store) report(err error) (next time.Duration) {
 	case s.breaker.isClosed && !state.Connected:
 		state.Connected, state.Since, state.Err = true, now, nil
 		s.logger.Info("store in use: replicas share limits")
-	// The breaker begins open without an error, so the first failure is reported, too.
+	// Before the first attempt, Connected is false and Err is nil: report the first failure, too.
 	case s.breaker.isAway(now, err) && (state.Connected || state.Err == nil):
 		masked := s.mask.Error(err)
 		if state.Connected {
@@ -225,8 +224,8 @@ func (s *store) report(err error) (next time.Duration) {
 	return next
 }
 
-// probeScript tests the features that limits need: scripts, and writing. It returns the store's
-// memory bound and eviction policy, if the store reveals them.
+// probeScript tests the features that limits need: scripts and writes. It returns the store's memory bound
+// and eviction policy, if the store reveals them.
 //
 //nolint:gochecknoglobals // a constant
 var probeScript = valkey.NewLuaScript(`
@@ -237,8 +236,8 @@ local function find(pattern)
 end
 return {find('maxmemory:(%d+)'), find('maxmemory_policy:([%w-]+)')}`)
 
-// probe tests the store. It waits longer than requests do, because the client may have to connect
-// first.
+// probe runs probeScript. If the answer takes longer than a request would wait, it returns errLate. It waits
+// up to storeTimeout all the same, because the client may have to connect first.
 func (s *store) probe(ctx context.Context, client valkey.Client) error {
 	began := time.Now()
 	var answer []string
@@ -257,7 +256,7 @@ func (s *store) probe(ctx context.Context, client valkey.Client) error {
 	return err
 }
 
-// noteMemory records whether the store drops limits when its memory is full.
+// noteMemory records whether the store drops limits when its memory is full, and logs a warning if so.
 func (s *store) noteMemory(maxMemory, policy string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -277,27 +276,28 @@ func (s *store) noteMemory(maxMemory, policy string) {
 }
 
 const (
-	// maxLate is the time of late answers after which the store counts as away. One late answer may
-	// come from a busy machine.
+	// Once answers have been late for maxLate, the store counts as unavailable. One late answer may come from
+	// a busy machine.
 	maxLate = 200 * time.Millisecond
-	// Each time the breaker opens again, it stays open longer, until it was closed for steadyTime.
+	// Each time the breaker opens, its cool-down doubles from minCoolDown up to maxCoolDown. After steadyTime
+	// closed, it starts over.
 	minCoolDown, maxCoolDown, steadyTime = 20 * time.Millisecond, time.Second, 5 * time.Second
 )
 
-// breaker is the state of a circuit breaker, see doc.go. The zero value is open.
+// breaker is the state of the circuit breaker that doc.go draws. The zero value is open.
 type breaker struct {
 	isClosed bool
-	changed  time.Time // when it last opened or closed
-	// coolDown is the minimum time that the breaker stays open after a failure: until trusted.
+	changed  time.Time // time of the last opening or closing
+	// coolDown is the minimum time that the breaker stays open after a failure. It ends at trusted.
 	coolDown time.Duration
 	trusted  time.Time
-	retry    time.Duration // interval of probes while it is open
+	retry    time.Duration // interval of probes while the breaker is open
 }
 
-// report records how an operation ended, and returns the time until the next probe.
+// report records the result of a probe, or a failed operation, and returns the time until the next probe.
 func (b *breaker) report(now time.Time, err error) (next time.Duration) {
 	switch {
-	// A single answer does not shorten the cool-down.
+	// A success does not shorten the cool-down.
 	case err == nil && !b.isClosed && now.Before(b.trusted):
 		return b.trusted.Sub(now)
 	case err == nil && !b.isClosed:
@@ -313,13 +313,14 @@ func (b *breaker) report(now time.Time, err error) (next time.Duration) {
 	}
 	b.trusted = now.Add(b.coolDown)
 	if !b.isAway(now, err) {
-		return 0 // the next probe, sent at once, decides
+		return 0 // probe at once: one late answer does not mean that the store is away
 	}
 	b.retry = min(max(2*b.retry, minProbeInterval), probeInterval)
 	return b.retry
 }
 
-// isAway reports whether an error means more than one late answer.
+// isAway reports whether the store counts as unavailable after err: it failed, or answers have been late for
+// maxLate.
 func (b *breaker) isAway(now time.Time, err error) bool {
 	return err != nil && (!errors.Is(err, errLate) || now.Sub(b.changed) >= maxLate)
 }

@@ -2,26 +2,26 @@ package edge
 
 import "github.com/promptweir/promptweir/config"
 
-// Least is the minimum size in bytes of a request or response that is counted. Smaller ones fit
-// into buffers that each connection has anyway.
+// Least is the size in bytes from which requests and responses are counted. Smaller ones fit into buffers
+// that each connection has anyway.
 const Least = 4 << 10
 
 // Each principal and each upstream may hold 1/quarters of max_buffered.
 const quarters = 4
 
-// mostOfUpstream returns how much one principal may hold of an upstream's quarter. The rest is left
-// for other principals.
+// mostOfUpstream returns the part of an upstream's quarter that one principal may hold: three quarters, so
+// that other principals get something.
 func mostOfUpstream(quarter int64) int64 { return quarter - quarter/4 }
 
-// Reservation is the memory of one request or response. The zero value holds nothing.
+// Reservation is the counted memory of one request or response. Release of the zero value does nothing.
 type Reservation struct {
 	ledger *Ledger
 	key    key
 	bytes  int64
 }
 
-// Acquire counts bytes for a client and an upstream; either may be empty. ok is false if
-// max_buffered does not allow them. If ok, call [Reservation.Release] in the end.
+// Acquire counts bytes for a client and an upstream; either may be empty. ok is false if max_buffered does
+// not allow them. If ok, call [Reservation.Release] afterwards.
 func (l *Ledger) Acquire(
 	maxBuffered config.Share, client, upstream string, bytes int,
 ) (r Reservation, ok bool) {
@@ -29,7 +29,8 @@ func (l *Ledger) Acquire(
 	return r, r.Grow(maxBuffered, bytes)
 }
 
-// Grow raises the number of bytes. ok is false if max_buffered does not allow that.
+// Grow raises the reservation to a number of bytes. If max_buffered does not allow that, it changes nothing
+// and ok is false.
 func (r *Reservation) Grow(maxBuffered config.Share, bytes int) (ok bool) {
 	l, most, more := r.ledger, maxBuffered.Of(r.ledger.memory), int64(bytes)-r.bytes
 	l.mu.Lock()
@@ -53,12 +54,12 @@ func (r *Reservation) Release() {
 	r.bytes = 0
 }
 
-// fitsLocked reports whether r may hold more bytes.
+// fitsLocked reports whether r may grow by more bytes, if max_buffered is most bytes.
 func (l *Ledger) fitsLocked(r *Reservation, most, more int64) bool {
 	if l.total.Load()+more <= mostOfUpstream(most/quarters) {
-		return true // even if one client holds all of it
+		return true // within the smallest bound, even if one client holds everything
 	}
-	// Each bound admits one reservation of any size while nothing else counts for that bound.
+	// Each bound admits one reservation of any size while no other counts for that bound.
 	fits := func(held, most int64) bool { return held == r.bytes || held+more <= most }
 	k := r.key
 	return fits(l.total.Load(), most) &&
@@ -90,16 +91,15 @@ func (l *Ledger) addOneLocked(k key, bytes int64) {
 	l.settleLocked(a)
 }
 
-// Full reports whether a client holds its maximum, so that another response would not fit. Call it
-// only if [Ledger.Busy].
+// Full reports whether a client holds its quarter of max_buffered, so that another response would not fit.
+// Call it only if [Ledger.Busy] returns true.
 func (l *Ledger) Full(maxBuffered config.Share, client string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.bytesLocked(key{client: client}) >= maxBuffered.Of(l.memory)/quarters
 }
 
-// Busy reports whether so much is held that some client may hold its maximum. It costs almost
-// nothing.
+// Busy reports whether so many bytes are held that one client may be [Ledger.Full]. It takes no lock.
 func (l *Ledger) Busy(maxBuffered config.Share) bool {
 	total := l.total.Load()
 	if total < Least {
@@ -109,5 +109,5 @@ func (l *Ledger) Busy(maxBuffered config.Share) bool {
 	return most > 0 && total >= most/quarters
 }
 
-// Held returns the number of bytes held by all clients.
+// Held returns the number of bytes held by all clients and upstreams.
 func (l *Ledger) Held() int64 { return l.total.Load() }

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// Conn is a connection of an HTTP server. As with net/http, only one goroutine at a time may read
-// from it, and one write to it.
+// Conn is a connection of an HTTP server. At most one goroutine may read from it at a time, and one write to
+// it.
 type Conn struct {
 	net.Conn
 
@@ -19,10 +19,10 @@ type Conn struct {
 	// needs no lock: while a handler runs, only its goroutine writes to the connection.
 	gathering *gathered
 
-	ledger   *Ledger
-	client   string      // the address, as the key of an account
-	isKnown  atomic.Bool // a credential was accepted
-	isClosed bool        // guarded by the ledger's mutex
+	ledger          *Ledger
+	client          string      // the account's key: AddressKey of the peer
+	isAuthenticated atomic.Bool // a credential was accepted
+	isClosed        bool        // guarded by the ledger's mutex
 }
 
 func newConn(c net.Conn) *Conn {
@@ -30,10 +30,10 @@ func newConn(c net.Conn) *Conn {
 	return &Conn{Conn: c, read: deadline{opened: now}, write: deadline{opened: now}}
 }
 
-// Authenticated records that a credential was accepted on the connection, which then no longer
-// counts as a connection without a credential. It does nothing for a nil connection.
+// Authenticated records that a credential was accepted on the connection. The connection then no longer
+// counts as one without a credential. A nil connection is ignored.
 func (c *Conn) Authenticated() {
-	if c != nil && !c.isKnown.Load() {
+	if c != nil && !c.isAuthenticated.Load() {
 		c.ledger.authenticated(c)
 	}
 }
@@ -84,7 +84,7 @@ func (c *Conn) Write(p []byte) (int, error) {
 	return written, os.ErrDeadlineExceeded
 }
 
-// writeAll writes many slices.
+// writeAll writes slices, in one system call where the system supports that. It consumes slices.
 func (c *Conn) writeAll(slices *net.Buffers) error {
 	for c.write.begin() {
 		_, err := slices.WriteTo(c.Conn)
@@ -95,9 +95,9 @@ func (c *Conn) writeAll(slices *net.Buffers) error {
 	return os.ErrDeadlineExceeded
 }
 
-// CloseWrite closes the sending direction. The HTTP server calls it when it refuses a client that
-// is still sending. A plain Close would make the kernel send a reset, which may overtake the
-// response.
+// CloseWrite closes the sending direction, or returns [errors.ErrUnsupported]. The HTTP server calls it when
+// it refuses a client that is still sending. A plain Close would make the kernel send a reset, which may
+// overtake the response.
 func (c *Conn) CloseWrite() error {
 	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
 		return half.CloseWrite()
@@ -105,25 +105,24 @@ func (c *Conn) CloseWrite() error {
 	return errors.ErrUnsupported
 }
 
-// After an interruption has fired, the next deadline is armed at most retryAfter from now. That is
-// long enough that the next request's deadlines are later and need not be armed, and short enough
-// that an idle connection soon has its own deadline again.
+// retryAfter bounds the time to the next armed deadline after an interruption. It is long enough that the
+// next request's deadlines are later and need not be armed, and short enough that an idle connection soon
+// gets its own deadline back.
 const retryAfter = 5 * time.Second
 
-// deadline is the read or the write deadline of a connection; the comments speak of reads. It arms
-// the connection below only if the armed deadline is too late. If the armed deadline fires too
-// early, because a later deadline was set since, it arms the later one and the read goes on. So a
-// deadline that is later than the previous one costs nothing, and neither does the interruption of
-// a read that has not begun.
+// deadline is the read or the write deadline of a connection; its comments speak of reads. It sets (arms) a
+// deadline on the wrapped connection only if the armed deadline is too late. If the armed deadline fires
+// although a later one was set since, it arms the later one, and the read continues. So it costs nothing to
+// postpone a deadline, or to interrupt a read that has not begun.
 type deadline struct {
 	opened time.Time // when the connection was accepted
 
 	mu            sync.Mutex // guards the fields below
-	wanted, armed time.Time  // zero for none
+	wanted, armed time.Time  // the caller's deadline, and that of the wrapped connection; zero for none
 	// interrupted is true if wanted is before opened. net/http uses such a deadline to interrupt a
 	// read.
 	interrupted bool
-	reading     bool // a read of the connection below is in progress
+	reading     bool // a read of the wrapped connection is in progress
 }
 
 // set sets the deadline, and arms it if the armed one is too late.
@@ -131,7 +130,7 @@ func (d *deadline) set(t time.Time, arm func(time.Time) error) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.wanted, d.interrupted = t, !t.IsZero() && t.Before(d.opened)
-	// An interruption needs no arming if no read is in progress: begin sees it.
+	// If no read is in progress, an interruption need not be armed: begin refuses the next read.
 	firesInTime := !d.armed.IsZero() && !t.Before(d.armed)
 	if t.IsZero() || firesInTime || (d.interrupted && !d.reading) {
 		return nil

@@ -6,15 +6,15 @@ import (
 	"github.com/promptweir/promptweir/config"
 )
 
-// Parts of the connection limit: connections without a credential together get half; one address or
-// principal gets a quarter.
+// Parts of the connection limit: all connections without a credential together may use a half, one address or
+// principal a quarter.
 const (
 	unauthenticatedShare = 2
 	addressShare         = 4
 	principalShare       = 4
 )
 
-// share returns a part of the connection limit, at least one connection.
+// share returns the connection limit divided by part, but at least 1.
 func (l *Ledger) share(part int) int { return max(l.connections/part, 1) }
 
 // admit counts an accepted connection and reports whether it may stay. If so, release must follow.
@@ -51,7 +51,7 @@ func (l *Ledger) admit(c *Conn, peer string, cfg *config.Config) bool {
 func (l *Ledger) authenticated(c *Conn) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if !c.isClosed && !c.isKnown.Swap(true) {
+	if !c.isClosed && !c.isAuthenticated.Swap(true) {
 		l.unauthenticated--
 	}
 }
@@ -65,7 +65,7 @@ func (l *Ledger) release(c *Conn) {
 	}
 	c.isClosed = true
 	l.open--
-	if !c.isKnown.Load() {
+	if !c.isAuthenticated.Load() {
 		l.unauthenticated--
 	}
 	account := l.accountLocked(key{client: c.client})
@@ -73,9 +73,9 @@ func (l *Ledger) release(c *Conn) {
 	l.settleLocked(account)
 }
 
-// OpenStream counts one more stream of a principal. ok is false if the principal has its maximum: a
-// quarter of the connection limit, or most if that is smaller and not 0. Over HTTP/2 a stream also
-// counts as a connection, and ok is false if there are too many. If ok, call release once.
+// OpenStream counts one more stream of a principal. ok is false if the principal has its maximum: a quarter
+// of the connection limit, or most if that is smaller and not 0. With multiplexed, for HTTP/2, the stream
+// also counts as a connection, and ok is false if there are too many of them. If ok, call release once.
 func (l *Ledger) OpenStream(principal string, most int, multiplexed bool) (release func(), ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

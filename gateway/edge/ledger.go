@@ -16,18 +16,19 @@ type Options struct {
 	Logger *slog.Logger
 	// Connections bounds connections, and streams over HTTP/2; 0 for no bound.
 	Connections int
-	// Memory is the number of bytes that percentages refer to. With 0, a percentage bounds nothing.
+	// Memory is the number of bytes of which max_buffered may be a percentage. With 0, a percentage bounds
+	// nothing.
 	Memory int64
 }
 
-// Ledger counts what each client and each upstream holds. Make it with [New]. Its methods are safe
-// for concurrent use.
+// Ledger counts the connections, streams and bytes of each client and each upstream. Make it with [New]. Its
+// methods are safe for concurrent use.
 type Ledger struct {
 	connections int
 	memory      int64
 	logger      *slog.Logger
 
-	// total is the number of bytes held. It is written under mu.
+	// total is the number of bytes of all accounts. It is written under mu, and read without.
 	total atomic.Int64
 
 	mu       sync.Mutex // guards the fields below, and all accounts
@@ -44,7 +45,7 @@ func New(opts Options) *Ledger {
 	}
 	return &Ledger{
 		connections: opts.Connections, memory: opts.Memory, accounts: map[key]*account{},
-		// Anyone can cause these records at any rate.
+		// Limit the warnings: anyone can cause them at any rate.
 		logger: loglimit.New(opts.Logger, 1, "bound"),
 	}
 }
@@ -71,15 +72,15 @@ func (l *Ledger) accountLocked(k key) *account {
 	return a
 }
 
-// settleLocked deletes an empty account.
+// settleLocked deletes the account if it is empty.
 func (l *Ledger) settleLocked(a *account) {
 	if a.bytes == 0 && a.connections == 0 && a.streams == 0 {
 		delete(l.accounts, a.key)
 	}
 }
 
-// AddressKey returns the key of the client at a network address. It is the address itself, which is
-// unlike any principal's key, or for IPv6 its network.
+// AddressKey returns the account key of the client at a network address: the address itself or, for IPv6, its
+// network of clientBits. No principal's key looks like an address.
 func AddressKey(address string) string {
 	if !strings.Contains(address, ":") { // IPv4, or no address
 		return address

@@ -11,11 +11,10 @@ import (
 	"github.com/promptweir/promptweir/config"
 )
 
-// Listen wraps the listener of an HTTP server, for [http.Server.Serve] or ServeTLS. Its connections
-// are of type *Conn and count in the ledger. Connections beyond a bound are closed at once. current
-// returns the configuration in use; if it is nil, only the connection limit itself applies. Listen
-// sets the server's ConnContext, so that [Write] and [FromContext] find the connection of a
-// request.
+// Listen wraps the listener of an HTTP server, for [http.Server.Serve] or ServeTLS. Its connections are of
+// type *Conn and count in the ledger. Connections beyond a bound are closed at once. current returns the
+// configuration in use. If current is nil, only the connection limit itself applies. Listen sets the server's
+// ConnContext, so that [Write] and [FromContext] find the connection of a request.
 func (l *Ledger) Listen(server *http.Server, in net.Listener, current func() *config.Config) net.Listener {
 	server.ConnContext = func(ctx context.Context, c net.Conn) context.Context {
 		return context.WithValue(ctx, connKey{}, c)
@@ -26,11 +25,11 @@ func (l *Ledger) Listen(server *http.Server, in net.Listener, current func() *co
 	return &listener{in, l, current}
 }
 
-// connKey is the key of a request's connection: a *Conn, or a *tls.Conn above one.
+// connKey is the context key of a request's connection: a *Conn, or a *tls.Conn around one.
 type connKey struct{}
 
-// FromContext returns the connection of a request, from the request's context. It is nil without
-// [Ledger.Listen].
+// FromContext returns the connection of a request from the request's context, or nil if the server's listener
+// is not from [Ledger.Listen].
 func FromContext(ctx context.Context) *Conn {
 	switch c := ctx.Value(connKey{}).(type) {
 	case *Conn:
@@ -49,7 +48,8 @@ type listener struct {
 	current func() *config.Config
 }
 
-// Accept implements [net.Listener]. After a temporary error the HTTP server calls it again.
+// Accept implements [net.Listener]. It logs and returns errors; the HTTP server calls it again after a
+// temporary one.
 func (l *listener) Accept() (net.Conn, error) {
 	for {
 		in, err := l.Listener.Accept()
@@ -64,11 +64,11 @@ func (l *listener) Accept() (net.Conn, error) {
 		if l.ledger.admit(c, peer, l.current()) {
 			return c, nil
 		}
-		_ = in.Close() // the client sees a closed connection
+		_ = in.Close()
 	}
 }
 
-// host returns a client's address without the port.
+// host returns a client's address without the port, if it has one.
 func host(c net.Conn) string {
 	address := c.RemoteAddr().String()
 	if host, _, err := net.SplitHostPort(address); err == nil {

@@ -7,24 +7,24 @@ import (
 	"sync"
 )
 
-// Write writes the body of a response, given in parts, in one system call together with the header,
-// which the caller has set. ctx is the request's context. If the connection cannot gather, as with
-// TLS and HTTP/2, Write writes one part after the other. After an error the connection is closed.
+// Write sends a response in one system call: its header, which the caller has set, and the parts of its body.
+// ctx is the request's context. Over TLS and HTTP/2, Write writes the parts one by one. After an error the
+// connection is closed.
 func Write(ctx context.Context, w http.ResponseWriter, parts ...[]byte) error {
 	c, ok := ctx.Value(connKey{}).(*Conn)
 	if !ok { // TLS must see every byte
 		return writeEach(w, parts)
 	}
 	g, _ := pool.Get().(*gathered)
-	g.body = append(g.body, parts...) // a copy lets the caller keep its slice of parts on the stack
+	g.body = append(g.body, parts...) // copied, so that the caller's slice of parts can stay on the stack
 	c.gathering = g
 	err := writeEach(w, parts)
 	if err == nil {
-		err = http.NewResponseController(w).Flush() // flushes the server's buffer
+		err = http.NewResponseController(w).Flush() // moves the server's buffer to g
 	}
 	c.gathering = nil
 	if err == nil {
-		// WriteTo consumes its slice; release needs the whole slice.
+		// writeAll consumes its slice; release needs the whole slice.
 		g.unsent = g.writes
 		err = c.writeAll(&g.unsent)
 	}
@@ -44,9 +44,8 @@ func writeEach(w http.ResponseWriter, parts [][]byte) error {
 	return nil
 }
 
-// abandon closes a connection after a response broke off. The server does not know about the error
-// and would carry out the next request on it. abandon does nothing once the connection was
-// hijacked.
+// abandon closes a connection after a response broke off, and takes it from the server. The server has not
+// seen the error, and would carry out the next request on the connection.
 func abandon(c *Conn, w http.ResponseWriter) {
 	_ = c.Close()
 	_, _, _ = http.NewResponseController(w).Hijack()
@@ -55,7 +54,7 @@ func abandon(c *Conn, w http.ResponseWriter) {
 // gathered collects the server's output on a connection during one call of [Write].
 type gathered struct {
 	body [][]byte // the caller's parts
-	// writes are slices of body or of copied.
+	// writes are slices of body or of copied. writeAll consumes unsent.
 	writes, unsent net.Buffers
 	copied         []byte
 }
@@ -65,7 +64,7 @@ var pool = sync.Pool{ //nolint:gochecknoglobals // a pool is shared by nature
 }
 
 func (g *gathered) add(p []byte) {
-	if !g.ofBody(p) { // the server reuses its own buffer
+	if !g.ofBody(p) { // p is the server's buffer, which it reuses
 		start := len(g.copied)
 		g.copied = append(g.copied, p...)
 		p = g.copied[start:]

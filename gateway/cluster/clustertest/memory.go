@@ -18,7 +18,7 @@ type memory struct {
 	mu     sync.Mutex // guards the fields below
 	starts int
 	paused chan struct{} // closed by resume; nil unless the store is paused
-	// settings contains the values that CONFIG SET has set.
+	// settings contains the values of CONFIG SET.
 	settings map[string]string
 }
 
@@ -68,8 +68,8 @@ func (m *memory) answer(c *server.Peer, command string, args ...string) (done bo
 	}
 	switch {
 	case command == "HELLO":
-		// With the newer protocol, which a client would choose, miniredis accepts no commands
-		// during a subscription.
+		// Refuse RESP3, which clients would choose: with it, miniredis accepts no commands during a
+		// subscription.
 		c.WriteError("ERR unknown command 'HELLO'")
 	case command == "CLUSTER":
 		c.WriteError("ERR This instance has cluster support disabled")

@@ -52,7 +52,7 @@ func (p *process) start(tb testing.TB, port int) error {
 	}
 	ended := make(chan struct{})
 	go func() {
-		_ = cmd.Wait() // it is killed
+		_ = cmd.Wait() // the error is that of kill
 		close(ended)
 	}()
 	p.running, p.ended = cmd.Process, ended
@@ -83,7 +83,7 @@ func (p *process) pause() { _ = p.running.Signal(syscall.SIGSTOP) }
 
 func (p *process) resume() { _ = p.running.Signal(syscall.SIGCONT) }
 
-// find returns the path of the program.
+// find returns the path of valkey-server or redis-server.
 func find() (string, error) {
 	for _, name := range []string{"valkey-server", "redis-server"} {
 		if path, err := exec.LookPath(name); err == nil {

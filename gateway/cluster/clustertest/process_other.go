@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// process stands in for the program of a store, which tests pause by a Unix signal.
+// process fails to start: pausing a program needs Unix signals.
 type process struct {
 	program string
 	args    []string

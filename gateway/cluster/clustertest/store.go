@@ -17,12 +17,12 @@ import (
 // startTimeout bounds the wait for a program to start, and for its answer.
 const startTimeout = 20 * time.Second
 
-// If memoryVariable is set, tests run as if no program were installed.
+// memoryVariable makes tests run as if no program were installed.
 const memoryVariable = "CLUSTERTEST_MEMORY"
 
-// Store is a running store. Its methods are for the test's goroutine.
+// Store is a running store. Call its methods from the test's goroutine only.
 type Store struct {
-	// Port is its port on 127.0.0.1.
+	// Port is the store's port on 127.0.0.1.
 	Port int
 
 	tb      testing.TB
@@ -31,14 +31,14 @@ type Store struct {
 
 // backend runs a store: the program, or the stand-in.
 type backend interface {
-	// start starts the store, empty, on a port.
+	// start starts an empty store on a port.
 	start(tb testing.TB, port int) error
 	kill()
 	pause()
 	resume()
 }
 
-// Start starts an empty store, which keeps nothing on disk, until the test ends.
+// Start runs an empty store until the test ends. The store keeps nothing on disk.
 func Start(tb testing.TB) *Store {
 	tb.Helper()
 	program, err := installed()
@@ -59,7 +59,7 @@ func StartServer(tb testing.TB, args ...string) *Store {
 	return run(tb, &process{program: program, args: args})
 }
 
-// installed returns the path of the program.
+// installed returns the path of the installed program, or an error if the test must use the stand-in.
 func installed() (string, error) {
 	if os.Getenv(memoryVariable) != "" {
 		return "", errors.New(memoryVariable + " is set, so no server is run")
@@ -75,7 +75,7 @@ func run(tb testing.TB, backend backend) *Store {
 	return s
 }
 
-// URL returns the store's address as it is written in a configuration.
+// URL returns the store's address as a redis URL, as configurations contain it.
 func (s *Store) URL() string { return fmt.Sprintf("redis://127.0.0.1:%d", s.Port) }
 
 // Restart starts a store again, empty and at the same address, after [Store.Kill].
@@ -95,8 +95,7 @@ func (s *Store) Pause() { s.backend.pause() }
 // Resume ends [Store.Pause].
 func (s *Store) Resume() { s.backend.resume() }
 
-// Command sends a command, and returns the beginning of the response as it was received; "" if
-// there is none.
+// Command sends a command and returns the raw response, up to 1 MiB; "" without a response.
 func (s *Store) Command(words ...string) string { return command(s.Port, words...) }
 
 func command(port int, words ...string) string {
