@@ -3,6 +3,7 @@ package clientsetup
 import (
 	"encoding/base64"
 	"encoding/json"
+	"maps"
 	"net/url"
 	"runtime"
 	"slices"
@@ -236,11 +237,8 @@ func codex(endpoint, name string, access Access, r Registration, then, cannot st
 
 // goose returns the settings of goose, in a YAML file.
 func goose(endpoint, name string, headers map[string]string, r Registration, then string) Client {
-	extension := r.settings("client_id", "")
-	if extension == nil {
-		extension = map[string]any{}
-	}
-	extension["enabled"], extension["type"], extension["name"], extension["uri"] = true, "streamable_http", name, endpoint
+	extension := map[string]any{"enabled": true, "type": "streamable_http", "name": name, "uri": endpoint}
+	maps.Copy(extension, r.settings("client_id", ""))
 	if headers != nil {
 		extension["headers"], extension["env_keys"] = headers, []string{TokenVariable}
 	}
