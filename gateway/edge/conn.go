@@ -118,7 +118,7 @@ type deadline struct {
 	opened time.Time // when the connection was accepted
 
 	mu            sync.Mutex // guards the fields below
-	wanted, armed time.Time  // the caller's deadline, and that of the wrapped connection; zero for none
+	wanted, armed time.Time  // set by the caller; set on the wrapped connection; zero for none
 	// interrupted is true if wanted is before opened. net/http uses such a deadline to interrupt a
 	// read.
 	interrupted bool

@@ -52,7 +52,7 @@ func (p *process) start(tb testing.TB, port int) error {
 	}
 	ended := make(chan struct{})
 	go func() {
-		_ = cmd.Wait() // the error is that of kill
+		_ = cmd.Wait() // returns an error after kill
 		close(ended)
 	}()
 	p.running, p.ended = cmd.Process, ended

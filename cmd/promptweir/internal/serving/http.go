@@ -23,12 +23,12 @@ import (
 	"github.com/promptweir/promptweir/upstream/system"
 )
 
-// cutOffTimeout bounds the responses that announce the shutdown, and the last requests of
-// operators.
+// cutOffTimeout bounds the time for the error responses of requests that are cut off, and for the last
+// requests of operators.
 const cutOffTimeout = 2 * time.Second
 
-// HTTP listens, logs the bound addresses, and serves until ctx ends. If profiled is true, the admin
-// listener serves profiles under /debug/.
+// HTTP binds both addresses, logs them, and serves until ctx ends. If profiled is true, the admin listener
+// serves profiles under /debug/.
 func HTTP(ctx context.Context, opts Options, profiled bool) error {
 	surviveBrokenPipes()
 	p, err := load(ctx, opts)
@@ -39,7 +39,7 @@ func HTTP(ctx context.Context, opts Options, profiled bool) error {
 		return err
 	}
 	defer p.telemetry.stop(ctx, opts.Logger)
-	// limitMemory sets the limit that availableMemory reads.
+	// Call limitMemory first: it sets the limit that availableMemory reads.
 	limitMemory(p.logger)
 	paceCollector()
 	options := p.gatewayOptions()
@@ -78,8 +78,8 @@ func HTTP(ctx context.Context, opts Options, profiled bool) error {
 	if server.TLSConfig != nil {
 		scheme = "https://"
 	}
-	// Receive SIGHUP before the log says that the gateway listens: programs that read this may send
-	// the signal, which would otherwise end the process.
+	// Receive SIGHUP before logging "listening": a program that waits for this record may send the signal,
+	// which would otherwise end the process.
 	hangups := make(chan os.Signal, 1)
 	signal.Notify(hangups, syscall.SIGHUP)
 	defer signal.Stop(hangups)
@@ -93,11 +93,11 @@ func HTTP(ctx context.Context, opts Options, profiled bool) error {
 	return p.admit(g, clients, server, endpoint, admin).serve(ctx, hangups)
 }
 
-// admit wraps both servers' listeners with limits for connections.
+// admit returns both servers, on listeners that limit connections.
 func (p *process) admit(
 	g *gateway.Gateway, clients *edge.Ledger, server *http.Server, endpoint, admin net.Listener,
 ) *listeners {
-	// Operators have a ledger of their own, so that clients cannot lock them out.
+	// Operators have a separate ledger, so that clients cannot lock them out.
 	operators := edge.New(edge.Options{Logger: p.logger, Connections: adminConnections})
 	adminServer := newServer(g.Admin(p.telemetry.metrics), p.logger)
 	return &listeners{
@@ -107,18 +107,18 @@ func (p *process) admit(
 	}
 }
 
-// nearest returns this machine's address of a listener. A listener on all addresses is reached on
-// loopback.
+// nearest returns the address at which this machine reaches a listener: 127.0.0.1 for a listener on all
+// addresses.
 func nearest(listener net.Addr) netip.AddrPort {
-	address := netip.MustParseAddrPort(listener.String()) // of a TCP listener
+	address := netip.MustParseAddrPort(listener.String()) // the address of a TCP listener always parses
 	if address.Addr().IsUnspecified() {
 		return netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), address.Port())
 	}
 	return address
 }
 
-// addresses returns the URLs of a gateway. The console's URL signs in if the listener is on
-// loopback without an admin token.
+// addresses returns the URLs of a gateway. The console's URL contains a sign-in code if the admin listener is
+// on loopback and has no admin token.
 func addresses(endpoint string, admin netip.AddrPort, g *gateway.Gateway) Addresses {
 	console := url.URL{Scheme: "http", Host: admin.String(), Path: "/"}
 	if admin.Addr().IsLoopback() {
@@ -136,8 +136,8 @@ type listeners struct {
 	endpoint, admin boundServer
 }
 
-// serve serves until ctx ends or a server fails. Then requests in flight have the configured time
-// to finish. A signal from hangups reloads the configuration.
+// serve serves until ctx ends or a server fails. Then requests in flight get drain_timeout to finish. A
+// signal from hangups reloads the configuration.
 func (l *listeners) serve(ctx context.Context, hangups <-chan os.Signal) error {
 	upstreams, stopUpstreams := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopUpstreams()
@@ -181,13 +181,13 @@ func (l *listeners) serve(ctx context.Context, hangups <-chan os.Signal) error {
 	return err
 }
 
-// end stops the endpoint before the admin listener, so that operators can watch the shutdown.
+// end stops the endpoint, then the admin listener, so that operators can watch the shutdown.
 func (l *listeners) end(ctx context.Context, stopReloads func()) {
 	logger := l.process.logger
 	l.gateway.AnnounceEnd()
 	cfg := l.gateway.Snapshot().Config.Gateway
-	// Only SIGTERM comes from environments with load balancers, which must notice the shutdown. The balancer
-	// may send the next client even if there are no connections now.
+	// Only SIGTERM comes from environments with load balancers, which need the delay to notice the shutdown.
+	// A balancer may send the next client even if there are no connections now.
 	signal, ok := errors.AsType[*SignalError](context.Cause(ctx))
 	if ok && signal.Is == syscall.SIGTERM && cfg.DrainDelay > 0 {
 		logger.InfoContext(ctx, "no longer ready, stopping soon",
@@ -201,7 +201,7 @@ func (l *listeners) end(ctx context.Context, stopReloads func()) {
 	l.admin.stop(cutOffTimeout, logger)
 }
 
-// readyInterval is the interval of awaitReady.
+// readyInterval is the time between the checks of awaitReady.
 const readyInterval = 100 * time.Millisecond
 
 // awaitReady waits until ready returns true. If ctx ends first, it returns false.

@@ -22,17 +22,19 @@ import (
 type Options struct {
 	// Config is the path of the configuration.
 	Config string
-	// Loaded replaces the configuration at Config, which is then only a name. There are no reloads.
+	// Loaded, if not nil, is served instead of the configuration at Config. Config is then only a name for
+	// the log, and there are no reloads.
 	Loaded *config.Config
-	// Report prints the diagnostics of the first load. It returns an error if the configuration cannot be used.
+	// Report prints the diagnostics of the first load. It returns an error if usable is false.
 	Report func(diagnostics config.Diagnostics, usable bool) error
 	// Version and Commit identify the program.
 	Version, Commit string
-	// Logger writes only locally. See [NewLogger].
+	// Logger is the local log, see [NewLogger]. It must not export records: it receives the errors of the
+	// exporters.
 	Logger *slog.Logger
-	// Listening is called once [HTTP] serves, for the person who started it; it may be nil.
+	// Listening is called once [HTTP] has bound its addresses, for the person who started it; it may be nil.
 	Listening func(Addresses)
-	// Tried is called once each upstream of [HTTP] has been listed or has failed; it may be nil.
+	// Tried is called by [HTTP] once each upstream has been listed or has failed; it may be nil.
 	Tried func(*snapshot.Snapshot)
 }
 
@@ -48,12 +50,12 @@ type Addresses struct {
 	Config *config.Config
 }
 
-// process is the process of a gateway after its first load.
+// process is a gateway's process after the first load of its configuration.
 type process struct {
 	opts  Options
 	files *watch.Watcher
 	cfg   *config.Config
-	// kept and diagnostics are for [gateway.Options].
+	// kept and diagnostics are results of the first load, for [gateway.Options].
 	kept        []config.Kept
 	diagnostics config.Diagnostics
 	// telemetry and logger are set by instrument.
@@ -61,8 +63,8 @@ type process struct {
 	logger    *slog.Logger
 }
 
-// load loads the configuration and records its files for the watch. It leaves out files of teams
-// with errors, and prints the diagnostics.
+// load loads the configuration, records its files for the watch, and prints the diagnostics. Team files with
+// errors are left out.
 func load(ctx context.Context, opts Options) (*process, error) {
 	p := &process{opts: opts, files: new(watch.Watcher), cfg: opts.Loaded}
 	if p.cfg != nil {
@@ -77,8 +79,8 @@ func load(ctx context.Context, opts Options) (*process, error) {
 	return p, nil
 }
 
-// untilEnd runs an uninterruptible function. If ctx ends first, it abandons the function, since the
-// process is about to end.
+// untilEnd runs f, which cannot be interrupted. If ctx ends first, it leaves f running and returns the cause:
+// the process is about to end.
 func untilEnd(ctx context.Context, f func()) error {
 	done := make(chan struct{})
 	go func() {
@@ -93,7 +95,8 @@ func untilEnd(ctx context.Context, f func()) error {
 	}
 }
 
-// read loads a configuration that replaces the one in use, if any, and records its files.
+// read loads the configuration and records its files. inUse replaces team files with errors; it is nil for
+// the first load.
 func (p *process) read(inUse config.TeamFiles) (cfg *config.Config, kept []config.Kept, diagnostics config.Diagnostics) {
 	p.files.Record(func(visit func(path string)) {
 		cfg, kept, diagnostics = config.LoadTolerant(p.opts.Config, config.Options{OnRead: visit}, inUse)
@@ -101,8 +104,8 @@ func (p *process) read(inUse config.TeamFiles) (cfg *config.Config, kept []confi
 	return cfg, kept, diagnostics
 }
 
-// instrument starts telemetry and logs the first line. Call it before [gateway.New], whose
-// instruments check only once whether tracing is on.
+// instrument starts telemetry and logs the first record. Call it before [gateway.New], which checks only once
+// whether tracing is on.
 func (p *process) instrument(ctx context.Context) (err error) {
 	if p.telemetry, err = startTelemetry(ctx, p.opts.Version, p.opts.Commit, p.opts.Logger); err != nil {
 		return err
@@ -118,7 +121,7 @@ func (p *process) instrument(ctx context.Context) (err error) {
 // and can reload.
 func (p *process) gatewayOptions() gateway.Options {
 	reload := func(inUse *config.Config) (*config.Config, []config.Kept, config.Diagnostics) {
-		// read records the files even after an error: the reload may succeed once a missing file
+		// read records the files even after an error, so that a missing file causes the next reload when it
 		// appears.
 		return p.read(inUse.TeamFiles)
 	}
@@ -136,7 +139,7 @@ func (p *process) gatewayOptions() gateway.Options {
 func (p *process) reloadOnChange(ctx context.Context, g *gateway.Gateway, signals <-chan os.Signal) error {
 	group, ctx := errgroup.WithContext(ctx)
 	reload := func() {
-		_ = g.Reload(ctx) // the gateway logged it
+		_ = g.Reload(ctx) // the gateway logs the error
 		releaseMemory()
 	}
 	group.Go(func() error { return p.files.Run(ctx, reload) })
@@ -145,7 +148,7 @@ func (p *process) reloadOnChange(ctx context.Context, g *gateway.Gateway, signal
 			select {
 			case <-signals:
 				p.tell(systemd.SdNotifyReloading)
-				// logrotate also sends SIGHUP, after renaming the log.
+				// logrotate also sends SIGHUP, after it has renamed the audit log.
 				g.ReopenAudit()
 				reload()
 				p.tell(systemd.SdNotifyReady)
@@ -163,14 +166,14 @@ func With(ctx context.Context, cfg *config.Config, opts gateway.Options, use fun
 	if err != nil {
 		return err
 	}
-	// An upstream at the gateway's own address would be a loop as soon as the gateway serves.
+	// Nothing listens on these addresses here, but an upstream at one of them would be a loop once the
+	// gateway serves.
 	for _, address := range []string{cfg.Gateway.Listen, cfg.Admin.Listen} {
 		if own, err := netip.ParseAddrPort(address); err == nil {
 			g.Own(own)
 		}
 	}
-	// This context is not a child of ctx: use may finish its requests before the upstreams are
-	// closed.
+	// This context does not end with ctx: the upstreams stay open until use has finished its requests.
 	running, stop := context.WithCancel(context.WithoutCancel(ctx))
 	var group errgroup.Group
 	group.Go(func() error { return g.Run(running) })
@@ -179,10 +182,10 @@ func With(ctx context.Context, cfg *config.Config, opts gateway.Options, use fun
 	return errors.Join(err, group.Wait())
 }
 
-// exitSignal is the offset for exit codes after a signal: as in shells, 128 plus its number.
+// exitSignal is added to a signal's number for the exit code, as in shells.
 const exitSignal = 128
 
-// SignalError is the cause of a context that [UntilSignal] ends.
+// SignalError is the cause for which the context of [UntilSignal] ends.
 type SignalError struct{ Is os.Signal }
 
 func (s *SignalError) Error() string {
@@ -206,7 +209,7 @@ func UntilSignal() context.Context {
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 	go func() {
 		end(&SignalError{<-signals})
-		// Go's default action applies again.
+		// Restore the default action for a second signal.
 		signal.Stop(signals)
 	}()
 	return ctx
@@ -215,12 +218,12 @@ func UntilSignal() context.Context {
 // surviveBrokenPipes makes writes to a closed standard output or error return an error instead of
 // ending the process.
 func surviveBrokenPipes() {
-	// Do not ignore the signal: child processes would inherit that.
+	// Receive the signal rather than ignore it: child processes would inherit an ignored signal.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 }
 
-// tell notifies systemd for units with Type=notify (sd_notify(3)). Without systemd it does nothing.
-// After the report that a reload begins, report readiness, even if the reload fails.
+// tell notifies systemd for units with Type=notify (sd_notify(3)). Without systemd it does nothing. After
+// SdNotifyReloading, send SdNotifyReady, even if the reload failed.
 func (p *process) tell(state string) {
 	if _, err := systemd.SdNotify(false, state); err != nil {
 		p.logger.Warn("service manager not notified", slog.String("state", state),
@@ -233,16 +236,16 @@ const (
 	adminConnections = 32
 	// ownDescriptors are reserved for the admin listener, files, and closing connections.
 	ownDescriptors = adminConnections + 64
-	// childDescriptors are the descriptors of an upstream with a command: pipes, and a handle of
-	// the process.
+	// childDescriptors is the number of descriptors of an upstream with a command: pipes, and a handle of the
+	// process.
 	childDescriptors = 4
-	// connectionMemory is the memory of a connection with a request in flight, in bytes.
-	// Connections may use half of the memory.
+	// connectionMemory is the memory of a connection with a request in flight, in bytes. All connections
+	// together may use half of the memory.
 	connectionMemory = 32 << 10
 )
 
-// maxConnections bounds the connections and streams of clients by a limit of descriptors and a
-// memory size in bytes. 0 means unknown.
+// maxConnections returns the bound for connections and streams of clients, at least 1. limit is the number of
+// descriptors. memory is in bytes; 0 means unknown.
 func maxConnections(limit int, memory int64, upstreams []config.Upstream) int {
 	needed := ownDescriptors
 	for i := range upstreams {

@@ -18,8 +18,9 @@ const (
 	logFlushTimeout = time.Second
 )
 
-// NewLogger returns a logger that never blocks, a writer for text between its records, and a
-// function that flushes. If records were dropped, it reports their number before the next record.
+// NewLogger returns a logger that never blocks, a writer for text between its records, and a function that
+// writes the last records within logFlushTimeout. After it has dropped records, the logger logs their number
+// before the next record.
 func NewLogger(
 	out io.Writer, handler func(io.Writer) slog.Handler,
 ) (logger *slog.Logger, between io.Writer, flush func()) {
@@ -32,8 +33,8 @@ func NewLogger(
 	return slog.New(handler(w)), w, w.flush
 }
 
-// tracedHandler adds the ids of the current span to local records, with the names of
-// OpenTelemetry's logs. It exports the same records; the exporter adds the ids.
+// tracedHandler adds trace_id and span_id of the current span to local records, as OpenTelemetry names them.
+// It exports the records without these attributes, because the exporter adds the ids.
 type tracedHandler struct{ local, exported slog.Handler }
 
 // Enabled implements slog.Handler. The local handler also decides for exported records.
@@ -62,8 +63,8 @@ func (h *tracedHandler) WithGroup(name string) slog.Handler {
 	return &tracedHandler{h.local.WithGroup(name), h.exported.WithGroup(name)}
 }
 
-// logWriter writes on its own goroutine, so that callers never wait. It drops and counts records
-// beyond its queue: a pipe without a reader must not stop the gateway.
+// logWriter writes in its own goroutine, so that callers never wait. It drops and counts records that its
+// queue has no room for: a pipe without a reader must not stop the gateway.
 type logWriter struct {
 	out     io.Writer
 	dropped func(records int)
@@ -114,7 +115,7 @@ func (w *logWriter) run() {
 		records, lost, closed := w.waiting, w.lost, w.closed
 		w.waiting, w.lost = spare[:0], 0
 		w.mu.Unlock()
-		_, _ = w.out.Write(records) // there is no other place to report a failure
+		_, _ = w.out.Write(records) // a failure of the log can be reported nowhere
 		spare = records
 		if lost > 0 {
 			w.dropped(lost)
@@ -126,7 +127,7 @@ func (w *logWriter) run() {
 	}
 }
 
-// flush waits for the queue, up to logFlushTimeout. Later records are dropped.
+// flush waits until the queue is written, up to logFlushTimeout. Later records are dropped.
 func (w *logWriter) flush() {
 	w.mu.Lock()
 	w.closed = true

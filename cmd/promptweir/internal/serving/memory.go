@@ -13,8 +13,8 @@ import (
 	"github.com/KimMachineGun/automemlimit/memlimit"
 )
 
-// memoryFraction is Go's soft limit as a part of the container's memory limit. The rest is for
-// memory outside of Go.
+// memoryFraction is Go's soft limit as a fraction of the container's memory limit. The remainder is for
+// memory that Go does not manage.
 const memoryFraction = 0.9
 
 // limitMemory sets Go's soft memory limit from the container's limit, unless GOMEMLIMIT is set.
@@ -27,8 +27,8 @@ func limitMemory(logger *slog.Logger) {
 	}
 }
 
-// availableMemory returns the memory for the process in bytes: Go's soft limit, the container's or
-// the machine's, in this order; 0 if unknown.
+// availableMemory returns the memory for the process in bytes: Go's soft limit, else the container's limit,
+// else the machine's memory; 0 if unknown.
 func availableMemory(logger *slog.Logger) int64 {
 	if limit := debug.SetMemoryLimit(-1); limit != math.MaxInt64 {
 		return limit
@@ -42,8 +42,8 @@ func availableMemory(logger *slog.Logger) int64 {
 	return int64(limit)
 }
 
-// The pacer chooses GOGC after each garbage collection, because no constant suits a small heap
-// under load as well as a large one. Measured in pairs of builds (CPU per request with the pacer,
+// The pacer chooses GOGC after each garbage collection, because no constant suits a small heap under load as
+// well as a large one. Measured in pairs of builds (CPU per request with the pacer against other settings,
 // median ratio and 95 % confidence interval):
 //
 //	to GOGC=100                    get of 10 KB 0.82 (0.78–0.86), list of 10 0.88 (0.78–0.91)
@@ -61,8 +61,8 @@ const (
 	// set of the gateway and its neighbours leaves the processor's caches: with 32 MiB a list of 10
 	// took 4 % longer.
 	minGarbage = 12 << 20
-	// Without need for a larger budget, the garbage may be twice the memory in use, but at most
-	// easyGarbage bytes. This saves 60 MB in a process with much memory in use and little work,
+	// easyGarbage bounds the garbage in bytes while gcFraction does not require more; below it, the garbage
+	// may be twice the memory in use. This saves 60 MB in a process with much memory in use and little work,
 	// such as one with 10 000 servers that are down.
 	easyGarbage = 64 << 20
 	// maxGarbage bounds the garbage in bytes, unless minPercent allows more.
@@ -74,7 +74,7 @@ const (
 	minHeap = 4 << 20
 )
 
-// paceCollector starts a pacer for the rest of the process, unless GOGC is set.
+// paceCollector starts a pacer that runs until the process ends, unless GOGC is set.
 func paceCollector() {
 	if os.Getenv("GOGC") == "" {
 		p := &pacer{set: debug.SetGCPercent}
@@ -82,8 +82,8 @@ func paceCollector() {
 	}
 }
 
-// pacer sets GOGC after each garbage collection. One goroutine uses it at a time: follow runs again
-// only after it has registered its next run.
+// pacer sets GOGC after each garbage collection. It needs no lock: each run of follow registers the next run
+// as its last step.
 type pacer struct {
 	set     func(percent int) int
 	percent int
@@ -97,8 +97,8 @@ func (p *pacer) follow(last collection) {
 		p.percent = percent
 		p.set(percent)
 	}
-	// The sentinel is garbage immediately, so the next collection finds it. It contains a pointer because Go
-	// may batch small objects without pointers.
+	// The sentinel is garbage at once, so the next collection finds it. It contains a pointer because Go
+	// allocates small objects without pointers together, and frees them together.
 	sentinel := &struct{ self any }{}
 	runtime.AddCleanup(sentinel, p.follow, now)
 }
@@ -110,7 +110,7 @@ type collection struct {
 	live, allocated uint64
 	// spent is the processor time of garbage collection since the start.
 	spent time.Duration
-	// budget is the garbage in bytes with which the next collection keeps to gcFraction.
+	// budget is the garbage in bytes with which garbage collection stays within gcFraction.
 	budget uint64
 }
 
@@ -119,7 +119,7 @@ func readCollection() collection {
 		{Name: "/gc/heap/live:bytes"},
 		{Name: "/gc/heap/allocs:bytes"},
 		{Name: "/cpu/classes/gc/total:cpu-seconds"},
-		// This is the time on idle processors, which is subtracted.
+		// The time on idle processors is free, so it is subtracted.
 		{Name: "/cpu/classes/gc/mark/idle:cpu-seconds"},
 	}
 	metrics.Read(samples)
@@ -130,8 +130,8 @@ func readCollection() collection {
 	}
 }
 
-// nextBudget returns the garbage in bytes with which the next collection keeps to gcFraction, if
-// its time and the rate of allocation stay the same.
+// nextBudget returns the garbage in bytes with which the next collection stays within gcFraction, if its
+// duration and the allocation rate stay the same.
 func (c collection) nextBudget(last collection) uint64 {
 	// The budget falls by at most half at a time, so that it recovers quickly after a pause.
 	elapsed := max(c.at.Sub(last.at), time.Microsecond)
@@ -140,8 +140,8 @@ func (c collection) nextBudget(last collection) uint64 {
 	return max(uint64(min(max(perSecond*interval, 0), maxGarbage)), last.budget/2)
 }
 
-// gcPercent returns the GOGC for the budget. It rounds to steps of a fifth, because each change of
-// GOGC stops the world for a moment.
+// gcPercent returns the GOGC for the budget, rounded down to steps of 20 %, because each change of GOGC stops
+// the world for a moment.
 func gcPercent(live, budget uint64) int {
 	garbage := min(max(min(2*live, easyGarbage), minGarbage, budget), maxGarbage)
 	percent := minPercent

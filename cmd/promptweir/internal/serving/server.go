@@ -25,14 +25,15 @@ import (
 
 // Bounds for slow or silent clients.
 const (
-	// headerTimeout bounds the arrival of a request's header, readTimeout of the whole request.
+	// headerTimeout bounds the time until a request's header has arrived, readTimeout until its body has,
+	// too.
 	headerTimeout = 10 * time.Second
 	readTimeout   = 30 * time.Second
-	// idleTimeout bounds the wait for a connection's next request.
+	// idleTimeout bounds the wait for the next request of a connection.
 	idleTimeout    = 2 * time.Minute
 	maxHeaderBytes = 64 << 10
-	// maxHTTP2Streams bounds the requests in flight of one HTTP/2 connection. It is net/http's default, fixed
-	// here.
+	// maxHTTP2Streams bounds the requests in flight of one HTTP/2 connection. It equals net/http's default,
+	// and is set here so that a new Go version does not change it.
 	maxHTTP2Streams = 250
 )
 
@@ -68,8 +69,8 @@ func ListenError(block, address string, location config.Place, err error) error 
 	return fmt.Errorf("cannot listen on %s: %s; %s", where, why, remedy)
 }
 
-// newServer returns a server without a bound on a response's duration, because streams last. Package transport
-// bounds each write.
+// newServer returns a server without a WriteTimeout, because streams are long. Package transport bounds each
+// write.
 func newServer(handler http.Handler, logger *slog.Logger) *http.Server {
 	return &http.Server{
 		Handler: handler, ReadHeaderTimeout: headerTimeout, ReadTimeout: readTimeout,
@@ -88,7 +89,7 @@ type boundServer struct {
 	cut context.CancelCauseFunc
 }
 
-// bind returns a server for a listener.
+// bind returns a server that serves a listener, and can cut off its requests.
 func bind(server *http.Server, listener net.Listener) boundServer {
 	base, cut := context.WithCancelCause(context.Background())
 	server.BaseContext = func(net.Listener) context.Context { return base }
@@ -108,9 +109,8 @@ func (s boundServer) serve() error {
 	return nil
 }
 
-// stop stops accepting connections, and waits for requests in flight. After the timeout, the
-// remaining requests get the response that the gateway is shutting down. Then all connections are
-// closed.
+// stop closes the listener and waits for requests in flight. After the time within, the remaining requests
+// are answered with gateway.ErrShuttingDown. After another cutOffTimeout, all connections are closed.
 func (s boundServer) stop(within time.Duration, logger *slog.Logger) {
 	over := time.AfterFunc(within, func() { s.cut(gateway.ErrShuttingDown) })
 	defer over.Stop()
@@ -122,11 +122,11 @@ func (s boundServer) stop(within time.Duration, logger *slog.Logger) {
 	}
 }
 
-// certificateInterval is the minimum time between two checks of the certificate's files. Handshakes
-// and the metric of its expiry trigger the checks.
+// certificateInterval is the minimum time between two loads of the certificate's files. Handshakes and the
+// metric of the certificate's expiry trigger the loads.
 const certificateInterval = 10 * time.Second
 
-// serverCertificate is the endpoint's certificate. It is loaded again after its files have changed.
+// serverCertificate is the endpoint's certificate. It is renewed from its files while the gateway runs.
 type serverCertificate struct {
 	cfg    *config.ServerTLS
 	logger *slog.Logger
@@ -136,10 +136,10 @@ type serverCertificate struct {
 	checked time.Time
 }
 
-// serverTLS returns the endpoint's TLS settings, or nil for plain HTTP.
+// serverTLS returns the endpoint's TLS settings; nil without a tls block, for plain HTTP.
 func serverTLS(cfg *config.Config, logger *slog.Logger) (*tls.Config, error) {
 	if cfg.Gateway.TLS == nil {
-		return nil, nil //nolint:nilnil // net/http reads nil in the same way
+		return nil, nil //nolint:nilnil // in net/http, too, nil means plain HTTP
 	}
 	settings := cfg.Gateway.TLS.ServerConfig(cfg.Auth.RequiresClientCertificate())
 	pair, err := tls.X509KeyPair([]byte(cfg.Gateway.TLS.Certificate.Reveal()),
@@ -157,8 +157,8 @@ func serverTLS(cfg *config.Config, logger *slog.Logger) (*tls.Config, error) {
 	return settings, nil
 }
 
-// get implements tls.Config.GetCertificate. If the files cannot be loaded, for example because
-// only one of the two has been replaced, it returns the previous certificate.
+// get implements tls.Config.GetCertificate. It never fails: if the files cannot be loaded, for example
+// because only one of the two has been replaced, it returns the previous certificate.
 func (c *serverCertificate) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -177,7 +177,7 @@ func (c *serverCertificate) get(*tls.ClientHelloInfo) (*tls.Certificate, error) 
 	return c.pair, nil
 }
 
-// observe loads a renewed certificate like a handshake, for the metric of its expiry.
+// observe reports the certificate's expiry. Like a handshake, it first renews the certificate.
 func (c *serverCertificate) observe(_ context.Context, o metric.Int64Observer) error {
 	pair, err := c.get(nil)
 	if err == nil {

@@ -25,8 +25,8 @@ import (
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
-// Stdio serves one client over in and out until it closes either, SIGHUP, or ctx ends. started is true once the
-// client's credential is accepted. Before that, nothing is read or written.
+// Stdio serves one client over in and out until the client closes either, SIGHUP arrives, or ctx ends.
+// started reports whether the client's credential was accepted. If not, nothing was read or written.
 func Stdio(
 	ctx context.Context, opts Options, in io.Reader, out io.Writer,
 	credential func(*config.Config) (identity.Credential, error),
@@ -70,7 +70,7 @@ func Stdio(
 	return started, err
 }
 
-// noting wraps a credential and sets accepted after its success.
+// noting returns a credential that also sets *accepted if the authentication succeeds.
 func noting(accepted *bool, credential identity.Credential) identity.Credential {
 	return func(ctx context.Context, authenticator *identity.Authenticator) (policy.Principal, error) {
 		principal, err := credential(ctx, authenticator)
@@ -79,8 +79,8 @@ func noting(accepted *bool, credential identity.Credential) identity.Credential 
 	}
 }
 
-// checkStandardOutput rejects exporters and an audit log on standard output, which would write between the
-// messages.
+// checkStandardOutput returns an error if an exporter or the audit log would write to standard output,
+// between MCP messages.
 func checkStandardOutput(cfg *config.Config) error {
 	for _, signal := range []string{"TRACES", "METRICS", "LOGS"} {
 		if os.Getenv("OTEL_"+signal+"_EXPORTER") == "console" {
@@ -97,16 +97,16 @@ func checkStandardOutput(cfg *config.Config) error {
 }
 
 const (
-	// failureLine bounds a message in bytes from a client that waits for the reason of a failed start.
+	// failureLine bounds the client's messages in bytes after a failed start.
 	failureLine = 1 << 20
-	// failureTimeout bounds the wait for the client's first message and for each further one: a client may try
-	// the modern era first, then initialize.
+	// failureTimeout bounds the wait for the client's first message and for each further one: a client may
+	// try server/discover first, then initialize.
 	failureTimeout = 2 * time.Second
 )
 
-// AnswerFailure answers each request over stdio with the reason why the gateway does not start.
-// Clients show it to users who do not see standard error. It returns at the end of the input, or
-// after failureTimeout without a message. A goroutine may stay in an uninterruptible read of in.
+// AnswerFailure answers each request over stdio with the reason why the gateway does not start. Clients show
+// the reason to users who do not see standard error. It returns at the end of the input, or after
+// failureTimeout without a message. It may leave a goroutine that reads from in.
 func AnswerFailure(ctx context.Context, cause error, in io.Reader, out io.Writer) {
 	lines := make(chan []byte)
 	ctx, stop := context.WithCancel(ctx)
@@ -132,7 +132,7 @@ func AnswerFailure(ctx context.Context, cause error, in io.Reader, out io.Writer
 	}
 }
 
-// readFailureLines sends each line until the input or ctx ends, then closes lines.
+// readFailureLines sends the lines of in until in or ctx ends, then closes lines.
 func readFailureLines(ctx context.Context, in io.Reader, lines chan<- []byte) {
 	defer close(lines)
 	scanner := bufio.NewScanner(in)

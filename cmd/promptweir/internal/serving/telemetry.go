@@ -31,10 +31,10 @@ import (
 	"go.opentelemetry.io/otel/trace/noop"
 )
 
-// flushBound bounds the export of the last spans, metrics and log records.
+// flushBound bounds the export of the last spans, metrics and log records, when the process ends.
 const flushBound = 5 * time.Second
 
-// telemetry is the OpenTelemetry SDK. The other packages use the API only.
+// telemetry is the OpenTelemetry SDK with its exporters. Other packages use the API only.
 type telemetry struct {
 	// metrics serves all metrics in the Prometheus format.
 	metrics http.Handler
@@ -43,8 +43,8 @@ type telemetry struct {
 	stops []func(context.Context) error
 }
 
-// exemptCollectors exempts telemetry from the egress proxy, which is for servers: the exporters
-// read its variables.
+// exemptCollectors adds the collectors to NO_PROXY: otherwise the exporters would use the egress proxy, which
+// is for upstreams.
 func exemptCollectors() {
 	hosts := []string{cmp.Or(os.Getenv("NO_PROXY"), os.Getenv("no_proxy"))}
 	for _, signal := range []string{"", "TRACES_", "METRICS_", "LOGS_"} {
@@ -57,9 +57,9 @@ func exemptCollectors() {
 	}
 }
 
-// startTelemetry starts the exporters of the standard OTEL_* variables. Without these variables,
-// only metrics for Prometheus exist: a default exporter would log that there is no collector on
-// this machine. The logger must not export, because it gets the exporters' errors.
+// startTelemetry starts the exporters that the standard OTEL_* variables configure. Without these variables,
+// it only provides metrics for Prometheus: a default exporter would log that this machine has no collector.
+// logger must not export records, because it receives the exporters' errors.
 func startTelemetry(ctx context.Context, version, commit string, logger *slog.Logger) (*telemetry, error) {
 	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) {
 		logger.WarnContext(context.WithoutCancel(ctx), "telemetry not exported",
@@ -82,7 +82,7 @@ func startTelemetry(ctx context.Context, version, commit string, logger *slog.Lo
 		resource.WithAttributes(attribute.String("service.name", "promptweir"),
 			attribute.String("service.version", version)),
 		resource.WithFromEnv())
-	if err != nil { // the resource has the other attributes
+	if err != nil { // the other attributes are in the resource
 		logger.WarnContext(ctx, "telemetry resource incomplete", slog.Any("error", err))
 	}
 	if err := t.startMetrics(ctx, described, registry); err != nil {
@@ -94,9 +94,10 @@ func startTelemetry(ctx context.Context, version, commit string, logger *slog.Lo
 	return t, t.startLogs(ctx, described)
 }
 
-// exported reports whether the environment names an exporter or an endpoint for a signal.
+// exported reports whether the environment configures an exporter or an endpoint for a signal: TRACES,
+// METRICS or LOGS.
 func exported(signal string) bool {
-	if os.Getenv("OTEL_"+signal+"_EXPORTER") == "none" { // no exporter, no recording
+	if os.Getenv("OTEL_"+signal+"_EXPORTER") == "none" {
 		return false
 	}
 	return cmp.Or(os.Getenv("OTEL_"+signal+"_EXPORTER"), os.Getenv("OTEL_EXPORTER_OTLP_ENDPOINT"),
@@ -113,7 +114,7 @@ func (t *telemetry) startMetrics(
 	}
 	options := []metric.Option{metric.WithResource(described), metric.WithReader(reader)}
 	if !exported("TRACES") && os.Getenv("OTEL_METRICS_EXEMPLAR_FILTER") == "" {
-		// Without traces, measurements have no exemplars.
+		// Without traces, there are no exemplars to record.
 		options = append(options, metric.WithExemplarFilter(exemplar.AlwaysOffFilter))
 	}
 	if exported("METRICS") {
@@ -131,7 +132,8 @@ func (t *telemetry) startMetrics(
 
 func (t *telemetry) startTraces(ctx context.Context, described *resource.Resource) error {
 	if !exported("TRACES") {
-		// The no-op provider is cheaper than the default, which waits for a real provider.
+		// The no-op provider is cheaper than the default provider, which delegates to a provider that may be
+		// set later.
 		otel.SetTracerProvider(noop.NewTracerProvider())
 		return nil
 	}
@@ -161,7 +163,7 @@ func (t *telemetry) startLogs(ctx context.Context, described *resource.Resource)
 	return nil
 }
 
-// stop exports the last spans, metrics and log records, within flushBound.
+// stop exports the last spans, metrics and log records within flushBound, and logs errors.
 func (t *telemetry) stop(ctx context.Context, logger *slog.Logger) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), flushBound)
 	defer cancel()
@@ -186,7 +188,7 @@ const (
 func startProfiling() http.Handler {
 	runtime.SetBlockProfileRate(int(blockSample))
 	runtime.SetMutexProfileFraction(mutexSample)
-	// net/http/pprof also registers its handlers with http.DefaultServeMux, which is not served.
+	// Importing net/http/pprof also registers its handlers with http.DefaultServeMux, which no server uses.
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /debug/pprof/", pprof.Index)
 	mux.HandleFunc("GET /debug/pprof/cmdline", pprof.Cmdline)

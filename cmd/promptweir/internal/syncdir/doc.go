@@ -4,11 +4,11 @@
 //	                                           ├─▶ plan ──▶ apply
 //	folder ──▶ scan ──▶ existing files ────────┘
 //
-// Callers may rely on this:
-//   - A text stays text: syntax of the client's format is escaped. If the format has no escape, the
-//     prompt gets no file.
-//   - It changes and removes only files that it wrote for the same source and that are unchanged
-//     since. Each file has a seal, a hash of its text and path.
+// Promises:
+//   - A client shows a prompt's text literally: syntax of the client's format in it is escaped. If the format
+//     has no escape, the prompt gets no file.
+//   - The package changes and removes only files that it wrote for the same source and that were not edited
+//     since. Each file contains a seal: a hash of its text and path.
 //   - Files are written by renaming, below one folder, and no link is followed. If the process is
 //     killed, each file is whole, and the next run continues.
 //

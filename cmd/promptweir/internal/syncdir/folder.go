@@ -16,17 +16,17 @@ import (
 )
 
 const (
-	// maxFile bounds a file that is read, in bytes. No prompt's file is larger.
+	// maxFile bounds a file that is read, in bytes. This package writes no larger files.
 	maxFile = 32 << 20
 	// folderMode and fileMode are for the owner only, because a prompt may be private.
 	folderMode = 0o700
 	fileMode   = 0o600
-	// temporary begins the names of unfinished files.
+	// temporary is the prefix of the names of unfinished files.
 	temporary = ".promptweir-"
 )
 
-// Run brings a client's folder in line with a source. Call [Run.Write] for each prompt, so that only one text
-// is in memory, then [Run.Finish] and [Run.Close].
+// Run brings a client's folder in line with a source. Call [Run.Write] for one prompt after the other, so
+// that only one text is in memory, then [Run.Finish] and [Run.Close].
 type Run struct {
 	Target *Target
 	Source string
@@ -34,18 +34,18 @@ type Run struct {
 	DryRun bool
 
 	root *os.Root // nil until the folder exists and is open
-	// have are the paths of existing files, want the paths of prompts so far.
+	// have contains the paths of existing files, want the paths of the prompts that Write has received.
 	have, want map[string]bool
 }
 
-// Folder returns the client's folder.
+// Folder returns the path of the client's folder, which may not exist.
 func (r *Run) Folder() (string, error) {
 	base, within, err := r.Target.folder()
 	return filepath.Join(base, within), err
 }
 
-// open opens and lists the folder. With create, it makes a missing folder; otherwise that is no
-// error.
+// open opens and lists the folder. With create, it makes a missing folder. Otherwise it leaves root nil if
+// the folder is missing, and returns no error.
 func (r *Run) open(create bool) error {
 	if r.root != nil {
 		return nil
@@ -65,7 +65,7 @@ func (r *Run) open(create bool) error {
 	return err
 }
 
-// Close closes the folder.
+// Close closes the folder. It does nothing if no folder is open.
 func (r *Run) Close() {
 	if r.root != nil {
 		_ = r.root.Close() // all writes have finished
@@ -77,23 +77,24 @@ func (r *Run) Write(p *Prompt) ([]Change, error) {
 	path, w, reason := r.Target.file(p, r.Source)
 	if r.want[path] {
 		reason = errors.New("another prompt has the same file name")
-	} else if reason == nil || p.Absent != nil { // if its text is unknown, an existing file stays
+	} else if reason == nil || p.Absent != nil { // while the text is unknown, Finish keeps the file
 		if r.want == nil {
 			r.want = map[string]bool{}
 		}
 		r.want[path] = true
 	}
 	if reason != nil {
-		return []Change{{Action: Refuse, Prompt: p.Name, Reason: reason.Error()}}, nil //nolint:nilerr // a prompt that cannot be written is a change
+		return []Change{{Action: Refuse, Prompt: p.Name, Reason: reason.Error()}}, nil //nolint:nilerr // a prompt without a file is reported as a change
 	}
-	// Only a prompt makes the folder: without prompts, a client that is not installed gets none.
+	// Make the folder only for a prompt: without prompts, a client that is not installed gets no folder.
 	if err := r.open(!r.DryRun); err != nil {
 		return nil, err
 	}
 	return r.change(path, &w, false)
 }
 
-// Finish removes the files of removed prompts, if Write was called for all prompts of the source.
+// Finish handles the files of this source whose prompts Write has not received: it removes them if isComplete
+// is true, so that these prompts are gone, and otherwise keeps them.
 func (r *Run) Finish(isComplete bool) (changes []Change, err error) {
 	if err := r.open(false); err != nil {
 		return nil, err
@@ -110,11 +111,12 @@ func (r *Run) Finish(isComplete bool) (changes []Change, err error) {
 	return changes, nil
 }
 
-// change compares and updates one path.
+// change updates the file at a path, and returns the change, if any. want is the wanted file; nil if no
+// prompt has this path.
 func (r *Run) change(path string, want *wanted, isComplete bool) ([]Change, error) {
 	var content []byte
 	exists := false
-	if r.root != nil { // otherwise there is no folder yet
+	if r.root != nil { // nil if there is no folder
 		var err error
 		content, err = read(r.root, path)
 		if exists = !errors.Is(err, fs.ErrNotExist); exists && err != nil {
@@ -133,8 +135,8 @@ func (r *Run) change(path string, want *wanted, isComplete bool) ([]Change, erro
 	return []Change{c}, nil
 }
 
-// openFolder opens the folder within, below base. It refuses links in within, because their targets
-// are often in a repository.
+// openFolder opens the folder at the path within, below base. It refuses links in that path, because their
+// targets are often in a repository.
 func openFolder(base, within string, create bool) (*os.Root, error) {
 	if create {
 		if err := os.MkdirAll(base, folderMode); err != nil {
@@ -147,7 +149,7 @@ func openFolder(base, within string, create bool) (*os.Root, error) {
 	}
 	defer root.Close()
 	for at := within; at != "."; at = filepath.Dir(at) {
-		// A missing folder is no link. Opening it reports other errors.
+		// Ignore other errors: OpenRoot below reports them.
 		if info, err := root.Lstat(at); err == nil && info.Mode()&fs.ModeSymlink != 0 {
 			return nil, fmt.Errorf("%s is a link, and links are not followed", filepath.Join(base, at))
 		}
@@ -160,8 +162,8 @@ func openFolder(base, within string, create bool) (*os.Root, error) {
 	return root.OpenRoot(within)
 }
 
-// scan returns the paths of the target's kind of files. With clean, it removes unfinished files of
-// killed runs.
+// scan returns the paths of the files that have the target's suffix. With clean, it removes unfinished files
+// of killed runs.
 func (t *Target) scan(root *os.Root, clean bool) (map[string]bool, error) {
 	entries, err := fs.ReadDir(root.FS(), ".")
 	have := map[string]bool{}
@@ -169,7 +171,7 @@ func (t *Target) scan(root *os.Root, clean bool) (map[string]bool, error) {
 		switch name := entry.Name(); {
 		case strings.HasPrefix(name, temporary):
 			if clean {
-				_ = root.Remove(name) // clients ignore it, and the next run tries again
+				_ = root.Remove(name) // clients ignore such files, and the next run tries again
 			}
 		case strings.HasPrefix(t.suffix, "/"):
 			have[name+t.suffix] = true
@@ -180,8 +182,9 @@ func (t *Target) scan(root *os.Root, clean bool) (map[string]bool, error) {
 	return have, err
 }
 
-// read returns the content of a file, or nil if this package cannot have written it: a link, a file
-// in a linked folder, a large file, or no file at all.
+// read returns the content of a file. It returns nil for a path at which this package cannot have written: a
+// link, a file in a linked folder, a file larger than maxFile, or another kind of file. A missing file is
+// fs.ErrNotExist.
 func read(root *os.Root, file string) ([]byte, error) {
 	if folder := path.Dir(file); folder != "." {
 		info, err := root.Lstat(filepath.FromSlash(folder))
@@ -196,7 +199,7 @@ func read(root *os.Root, file string) ([]byte, error) {
 	return safefile.Read(filepath.FromSlash(file), maxFile, root.OpenFile)
 }
 
-// apply makes a change.
+// apply makes a change on the disk.
 func apply(root *os.Root, c *Change) error {
 	name := filepath.FromSlash(c.Path)
 	folder := filepath.Dir(name)

@@ -11,24 +11,23 @@ const maxName = 50
 var (
 	plainName = regexp.MustCompile(`^[a-z0-9_]([a-z0-9_.-]*[a-z0-9_])?$`)
 	hashed    = regexp.MustCompile(`-[0-9a-f]{8}$|\.prompt$`)
-	// reserved are the names of devices, which Windows has in every folder and with any extension.
+	// reserved matches the names of Windows devices, which exist in every folder and with any extension.
 	reserved = regexp.MustCompile(`^(con|prn|aux|nul|com[0-9]|lpt[0-9])(\.|$)`)
 	noName   = regexp.MustCompile(`[^a-z0-9_.-]`)
 )
 
-// fileName returns the name of a prompt's file without extension. It depends only on the prompt's
-// name, so other prompts never rename the file. If some system cannot store the name or tell it
-// from another, a part of its hash is added.
+// fileName returns the name of a prompt's file without extension. It depends only on the prompt's name, so
+// other prompts never rename the file. If some file system cannot store the name, or may confuse it with
+// another, a part of its hash is added.
 func fileName(prompt string) string {
-	// A name that ends like a hash also gets a hash: otherwise it may be another prompt's file
-	// name.
+	// A name that ends like a hash also gets a hash: otherwise it could be the file name of another prompt.
 	if len(prompt) <= maxName && plainName.MatchString(prompt) &&
 		!hashed.MatchString(prompt) && !reserved.MatchString(prompt) {
 		return prompt
 	}
 	hash := "-" + Short(prompt)
 	name := noName.ReplaceAllString(strings.ToLower(prompt), "_")
-	// The name is ASCII here, so no character is cut. A leading dot would hide the file, and
+	// The name is ASCII here, so the cut does not split a character. A leading dot would hide the file, and
 	// Windows drops a trailing dot.
 	name = strings.Trim(name[:min(len(name), maxName-len(hash)-1)], ".-")
 	if name == "" || reserved.MatchString(name) {

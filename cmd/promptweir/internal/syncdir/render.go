@@ -13,20 +13,21 @@ import (
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
-// Prompt is the visible part of a prompt, with its text.
+// Prompt is a prompt of the source, with its text.
 type Prompt struct {
 	Name, Description string
-	// Arguments are names.
+	// Arguments are the names of the arguments for which people can fill in values.
 	Arguments []string
 	// Definition is the hash of the definition, as in a lock file.
 	Definition [sha256.Size]byte
-	// Pieces are the parts of the text.
+	// Pieces are the parts of the text, in order.
 	Pieces []Piece
-	// Taken is the time of a snapshot; zero for a template.
+	// Taken is the time at which the text of a snapshot was fetched; zero for a template.
 	Taken time.Time
-	// Without are the arguments that the snapshot lacks.
+	// Without are the names of the arguments for which the snapshot has no values.
 	Without []string
-	// Refused is the reason why the prompt has no file, Absent the reason why its text is currently unknown.
+	// Refused is the reason why the prompt cannot have a file, Absent the reason why its text is currently
+	// unknown.
 	Refused, Absent error
 }
 
@@ -38,7 +39,7 @@ type Piece struct {
 }
 
 // Mark returns the placeholder of an argument, counted from 1, in a text for [Cut]. A server cannot guess the
-// secret, so it can only repeat marks that it was sent.
+// secret, so a text contains only marks that were sent as values.
 func Mark(secret string, argument int) string { return secret + strconv.Itoa(argument) + "." }
 
 // Cut cuts a text at its marks. Marks beyond the prompt's arguments are text.
@@ -61,8 +62,8 @@ func Cut(text, secret string, arguments int) (pieces []Piece) {
 	return pieces
 }
 
-// Replacement compares a text with a copy in which a value replaces each mark, and returns the
-// value; "" if the copy differs in another way.
+// Replacement returns the value that stands in replaced at each place where text has the mark; "" if the
+// texts differ elsewhere, too.
 func Replacement(text, mark, replaced string) string {
 	parts := strings.Split(text, mark)
 	marks := len(parts) - 1
@@ -77,11 +78,11 @@ func Replacement(text, mark, replaced string) string {
 	return value
 }
 
-// render returns the file of a prompt, and the features that its format lacks. The error is the
-// reason why the prompt gets no file.
+// render returns the content of a prompt's file, and the features of the prompt that the format lacks. The
+// error is the reason why the prompt gets no file.
 func (t *Target) render(p *Prompt, source string) (content []byte, lacks string, err error) {
 	names := identifiers(p.Arguments)
-	var plain, text strings.Builder // for the search, and for the file
+	var plain, text strings.Builder // plain is searched for live syntax, text goes into the file
 	var named []string
 	for i, piece := range p.Pieces {
 		if piece.Argument == 0 {
@@ -132,14 +133,14 @@ var noIdent = regexp.MustCompile(`[^A-Za-z0-9_]+`)
 
 // identifiers returns a name for each argument that is valid in any placeholder.
 func identifiers(arguments []string) []string {
-	// Claude Code gives $ARGUMENTS a meaning of its own.
+	// $ARGUMENTS has another meaning in Claude Code.
 	names, taken := make([]string, len(arguments)), map[string]bool{"ARGUMENTS": true}
 	for i, argument := range arguments {
 		name := strings.Trim(noIdent.ReplaceAllString(argument, "_"), "_")
 		if name == "" || taken[name] || name[0] >= '0' && name[0] <= '9' {
 			name = "argument_" + strconv.Itoa(i+1)
 		}
-		for taken[name] { // another argument may have this name
+		for taken[name] { // the name may belong to another argument
 			name += "_"
 		}
 		names[i], taken[name] = name, true
@@ -152,7 +153,7 @@ const maxDescription = 1000
 
 func (p *Prompt) description() string { return quote(wire.Clip(p.Description, maxDescription)) }
 
-// hint returns the field that describes the arguments; empty without arguments.
+// hint returns the line argument-hint of the front matter; empty without arguments.
 func (p *Prompt) hint() string {
 	if len(p.Arguments) == 0 {
 		return ""
@@ -176,7 +177,7 @@ func composeClaude(p *Prompt, head, text string) string {
 // a dot would end it.
 func composeSkill(p *Prompt, head, text string) string {
 	description := p.description()
-	if strings.TrimSpace(p.Description) == "" { // a required field
+	if strings.TrimSpace(p.Description) == "" { // the field is required
 		description = quote("The prompt " + p.Name)
 	}
 	name := strings.ReplaceAll(fileName(p.Name), ".", ":")
@@ -196,6 +197,6 @@ func composeTOML(p *Prompt, head, text string) string {
 			escaped.WriteRune(r)
 		}
 	}
-	// TOML drops the line break after the quotes, so one at the beginning of the text stays.
+	// TOML drops the line break after the opening quotes, but keeps the text's first one.
 	return head + "description = " + p.description() + "\nprompt = \"\"\"\n" + escaped.String() + "\"\"\"\n"
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
-// sealLine begins the line with a hash of the file without this line, and of its path. Names in the header have
-// no line breaks, so they cannot imitate it.
+// sealLine begins the line with the seal: a hash of the file's path, and of its content without this line.
+// Names in the header have no line breaks, so they cannot imitate this line.
 const sealLine = "\n# sha256 of the rest: "
 
 var (
@@ -21,13 +21,14 @@ var (
 	takenAt    = regexp.MustCompile(`(?m)^(# prompt .*), a snapshot of \S+Z$`)
 )
 
-// Short returns the beginning of a text's hash.
+// Short returns the first 8 hexadecimal digits of a text's SHA-256.
 func Short(text string) string {
 	sum := sha256.Sum256([]byte(text))
 	return hex.EncodeToString(sum[:4])
 }
 
-// header returns the first comment of a file: its source, its prompt, and that promptweir wrote it.
+// header returns the comment at the top of a file, which names promptweir, the source and the prompt. It ends
+// with an empty line for the seal.
 func header(p *Prompt, source string) string {
 	taken := ""
 	if !p.Taken.IsZero() {
@@ -40,24 +41,26 @@ func header(p *Prompt, source string) string {
 
 // quote returns a string in quotes for YAML, TOML and simple readers of front matter.
 func quote(text string) string {
-	// Some readers end front matter at three hyphens anywhere.
+	// Escape hyphens: some readers end the front matter at three hyphens anywhere.
 	text = wire.Printable(strings.Join(strings.Fields(text), " "))
 	return strings.ReplaceAll(string(wire.Quote(text)), "--", `-\u002d`)
 }
 
-// seal fills in the seal's line.
+// seal returns content with the hash in its sealLine.
 func seal(path, content string) []byte {
 	before, after, _ := strings.Cut(content, sealLine+"\n")
 	return []byte(before + sealLine + hash(path, before+after) + "\n" + after)
 }
 
-// The path is part of the hash: if people copy the file, the copy is theirs.
+// hash returns the seal of a file. The path is part of it, so a copy that people make has no valid seal and
+// is left alone.
 func hash(path, rest string) string {
 	sum := sha256.Sum256([]byte(path + "\n" + rest))
 	return hex.EncodeToString(sum[:])
 }
 
-// origin returns the source of a file that promptweir wrote, or "", and whether the file is unchanged.
+// origin returns the source of a file that promptweir wrote; "" for other files. intact reports whether the
+// seal is valid.
 func origin(path string, content []byte) (source string, intact bool) {
 	found := sourceLine.FindSubmatch(content[:min(len(content), maxHeader)])
 	if found == nil {
@@ -71,10 +74,10 @@ func origin(path string, content []byte) (source string, intact bool) {
 // maxQuoted bounds the prompt's name in a header, in bytes.
 const maxQuoted = 200
 
-// maxHeader bounds the part of a file in which its header is searched, in bytes.
+// maxHeader bounds the beginning of a file that is searched for the header, in bytes.
 const maxHeader = 4 << 10
 
-// same reports whether two files differ at most in the time of their snapshot.
+// same reports whether two files are equal, apart from the time of their snapshot and the seal.
 func same(a, b []byte) bool {
 	bare := func(content []byte) []byte {
 		head, tail := content[:min(len(content), maxHeader)], content[min(len(content), maxHeader):]

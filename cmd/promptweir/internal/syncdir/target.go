@@ -9,30 +9,32 @@ import (
 	"strings"
 )
 
-// Target is a client with the format of its files.
+// Target is a client, with the folder and the format of its files.
 type Target struct {
-	// Name is for the flag, Title for people.
+	// Name is the value of the flag --to, Title the name for people.
 	Name, Title string
-	// home is a folder in the user's home, unless the client's variable sets another; within is the
-	// path below it, with slashes. If home is empty, the user's folder for settings takes its
-	// place.
+	// home is the client's folder in the user's home folder; variable, unless nil, returns another path for
+	// it, or "". If home is empty, the folder is os.UserConfigDir. within is the path of the prompts below
+	// that folder, with slashes.
 	home, within string
 	variable     func() string
 	// suffix completes the path of a file.
 	suffix string
 	// compose returns the file of a prompt with its rendered text.
 	compose func(p *Prompt, head, text string) string
-	// place returns the placeholder of an argument before a text that begins with next. If it is nil, the
-	// argument's name in ⟨⟩ is in the text, and people type the value at the end.
+	// place returns the placeholder of an argument; next is the text after it. If place is nil or returns "",
+	// the file contains the argument's name in ⟨⟩, and people type the value after the command.
 	place func(p *Prompt, names []string, argument int, next string) string
-	// escape makes a text literal; ok is false if the format cannot express it. It is nil if no
-	// text needs it.
+	// escape escapes placeholders in a text; ok is false if the format cannot escape one of them. It is nil
+	// for formats that need no escapes.
 	escape func(p *Prompt, names []string, text string) (escaped string, ok bool)
-	// live finds syntax that the format cannot escape. gapMark stands for each argument in its text.
+	// live is the syntax that the format cannot escape. In the searched text, gapMark stands for each
+	// argument.
 	live []live
 }
 
-// live is a part of a text that a client interprets.
+// live is syntax in a text that a client interprets. find reports whether a text has it. does is the effect,
+// as a verb for messages.
 type live struct {
 	find func(text string) bool
 	does string
@@ -40,16 +42,16 @@ type live struct {
 
 func matches(pattern string) func(string) bool { return regexp.MustCompile(pattern).MatchString }
 
-// gapMark stands for an argument, which may be empty. No text contains it.
+// gapMark stands for an argument, whose value may be empty. render refuses texts that contain it.
 const gapMark = "\x00"
 
-// Targets are the clients in the order of lists.
+// Targets are the supported clients, in the order in which messages list them.
 //
 //nolint:gochecknoglobals // a constant table
 var Targets = []Target{
 	{
-		// As observed in Claude Code 2.1.330: it fills in arguments before it looks for commands,
-		// so that text around a missing argument may become a command.
+		// As observed in Claude Code 2.1.330: it fills in arguments before it looks for commands, so the text
+		// around an empty argument may become a command.
 		Name: "claude", Title: "Claude Code", variable: func() string { return os.Getenv("CLAUDE_CONFIG_DIR") }, home: ".claude", within: "commands",
 		suffix: ".md", compose: composeClaude,
 		place: claudePlace, escape: claudeEscape,
@@ -77,7 +79,7 @@ var Targets = []Target{
 		},
 	},
 	{
-		// From the documentation: it has no placeholders.
+		// From the documentation: Cursor has no placeholders.
 		Name: "cursor", Title: "Cursor", home: ".cursor", within: "commands",
 		suffix: ".md", compose: composeMarkdown,
 		live: []live{{matches(`(^|[^!-~])@[^ \t\r\n]`), "reads a file"}},
@@ -105,8 +107,8 @@ func Names() (names []string) {
 	return names
 }
 
-// folder returns the client's base folder, and the path of the prompts below it. The base folder
-// may contain links, the path may not; see openFolder.
+// folder returns the client's base folder, and the path of the prompts below it. Only the base folder may be
+// or contain links, see openFolder.
 func (t *Target) folder() (base, within string, err error) {
 	if t.home == "" {
 		base, err = os.UserConfigDir()
@@ -121,13 +123,13 @@ func (t *Target) folder() (base, within string, err error) {
 	return base, filepath.Join(t.home, filepath.FromSlash(t.within)), err
 }
 
-// claudePlace returns the placeholder of one word, by name; it is empty if people omit the word. If
-// there is only one argument, it returns the placeholder of all words.
+// claudePlace returns the placeholder of one word, by the argument's name: unlike $1, it becomes empty if
+// people omit the word. For a single argument, it returns the placeholder of all words.
 func claudePlace(p *Prompt, names []string, argument int, next string) string {
 	switch {
 	case len(p.Arguments) == 1:
 		return "$ARGUMENTS"
-	// The following text would become part of the name.
+	// The following text would become part of a name.
 	case next != "" && (next[0] == '[' || isWordByte(next[0])):
 		return "$ARGUMENTS[" + strconv.Itoa(argument) + "]"
 	}
@@ -155,7 +157,7 @@ func claudeEscape(p *Prompt, names []string, text string) (string, bool) {
 	}
 }
 
-// isPlaceholder reports whether a text after a dollar sign is a placeholder of Claude Code.
+// isPlaceholder reports whether a text after a dollar sign begins like a placeholder of Claude Code.
 func isPlaceholder(p *Prompt, names []string, rest string) bool {
 	if strings.HasPrefix(rest, "ARGUMENTS") || rest != "" && rest[0] >= '0' && rest[0] <= '9' {
 		return true
@@ -170,8 +172,8 @@ func isWordByte(b byte) bool {
 	return b == '_' || b >= '0' && b <= '9' || b >= 'a' && b <= 'z' || b >= 'A' && b <= 'Z'
 }
 
-// geminiPlace returns the placeholder of Gemini CLI. There is only one, which stands for the whole
-// command line, so the result is empty unless the prompt has exactly one argument.
+// geminiPlace returns Gemini CLI's only placeholder, which stands for all that people type after the command.
+// It returns "" unless the prompt has exactly one argument.
 func geminiPlace(p *Prompt, _ []string, _ int, _ string) string {
 	if len(p.Arguments) != 1 {
 		return ""
@@ -193,8 +195,8 @@ var (
 	inLink  = regexp.MustCompile(`\]\(([^)\n]+)`)
 )
 
-// hasLocalLink reports whether a text has a Markdown link that is not an http, https or mailto URL,
-// nor an anchor.
+// hasLocalLink reports whether a text has a Markdown link to something other than an http, https or mailto
+// URL or an anchor.
 func hasLocalLink(text string) bool {
 	for _, found := range inLink.FindAllStringSubmatch(text, -1) {
 		target := strings.ToLower(found[1])

@@ -13,15 +13,15 @@ import (
 	"golang.org/x/term"
 )
 
-// Prompter asks the user of a command, one question at a time. It uses the terminal itself, so the command's
-// output can be redirected.
+// Prompter asks the user of a command, one question at a time. It prints to the terminal itself, so the
+// command's output can be redirected.
 type Prompter struct {
 	input  *bufio.Reader
 	output *os.File
 }
 
-// NewPrompter returns a prompter that reads answers from standard input, or nil if that is no terminal: a pipe
-// or a file has no answers.
+// NewPrompter returns a prompter that reads answers from in, or nil if in is no terminal: a pipe or a file
+// contains no answers.
 func NewPrompter(in io.Reader) *Prompter {
 	input, ok := in.(*os.File)
 	if !ok || !term.IsTerminal(int(input.Fd())) {
@@ -42,14 +42,14 @@ func newPrompterAt(input, output *os.File) *Prompter {
 	return &Prompter{input: bufio.NewReader(input), output: output}
 }
 
-// Tell prints printable text at the terminal.
+// Tell prints text at the terminal, made [Printable].
 func (p *Prompter) Tell(text string) error {
 	_, err := fmt.Fprintln(Printable(p.output), text)
 	return err
 }
 
-// Choose prints a question and returns the typed line, empty after Ctrl-D. If ctx ends, for example by Ctrl-C,
-// the error is its cause.
+// Choose prints a question and returns the typed line; "" after Ctrl-D. If ctx ends, for example after
+// Ctrl-C, it returns the cause of ctx.
 func (p *Prompter) Choose(ctx context.Context, question string) (string, error) {
 	if _, err := fmt.Fprint(Printable(p.output), Line(question)+" "); err != nil {
 		return "", err
@@ -59,7 +59,7 @@ func (p *Prompter) Choose(ctx context.Context, question string) (string, error) 
 		err  error
 	}
 	answered := make(chan answer, 1)
-	go func() { // it outlives ctx until the process ends
+	go func() { // the read cannot be interrupted, so it may last until the process ends
 		line, err := p.input.ReadString('\n')
 		answered <- answer{line, err}
 	}()
@@ -75,7 +75,7 @@ func (p *Prompter) Choose(ctx context.Context, question string) (string, error) 
 	}
 }
 
-// Confirm asks a question, and reports whether the answer is yes.
+// Confirm asks a question, and reports whether the answer is y or yes.
 func (p *Prompter) Confirm(ctx context.Context, question string) (bool, error) {
 	answer, err := p.Choose(ctx, question+" [y/N]")
 	answer = strings.ToLower(answer)

@@ -13,7 +13,8 @@ import (
 // defaultWidth is the line length of diagnostics without a terminal.
 const defaultWidth = 100
 
-// Width returns the columns of a terminal. If w is no terminal, isTerminal is false.
+// Width returns the number of columns of a terminal, or defaultWidth if unknown. If w is no terminal,
+// isTerminal is false.
 func Width(w io.Writer) (columns int, isTerminal bool) {
 	file, ok := w.(*os.File)
 	if !ok || !term.IsTerminal(int(file.Fd())) {
@@ -26,7 +27,7 @@ func Width(w io.Writer) (columns int, isTerminal bool) {
 	return columns, true
 }
 
-// Style returns the line length of diagnostics, and whether colours are allowed.
+// Style returns the line length of diagnostics on w, and whether they may have colours.
 func Style(w io.Writer) (width uint, color bool) {
 	columns, isTerminal := Width(w)
 	if !isTerminal {
@@ -35,7 +36,7 @@ func Style(w io.Writer) (width uint, color bool) {
 	return uint(columns), os.Getenv("NO_COLOR") == "" // see https://no-color.org
 }
 
-// signColours are the colours of lines that begin with the sign of a difference.
+// signColours contains the ANSI colour codes of lines that begin with the sign of a difference.
 var signColours = map[byte]string{'+': "32", '-': "31", '!': "33", '~': "33"} //nolint:gochecknoglobals // a constant table
 
 // WriteDiff prints lines that begin with signs of differences, in colour at a terminal that allows it.
@@ -60,16 +61,16 @@ func coloured(text string) string {
 	return lines.String()
 }
 
-// columnGap separates the columns of a table.
+// columnGap is the number of blanks between the columns of a table.
 const columnGap = 2
 
-// WriteTable prints rows in aligned columns. The first row contains the heads.
+// WriteTable prints rows in aligned columns. It changes the cells of rows.
 func WriteTable(w io.Writer, rows [][]string) error {
 	var text strings.Builder
 	table := tabwriter.NewWriter(&text, 0, 0, columnGap, ' ', 0)
 	for _, row := range rows {
 		for i, cell := range row {
-			row[i] = Line(cell) // without tabs, which separate cells
+			row[i] = Line(cell) // removes tabs, which would separate cells
 		}
 		fmt.Fprintln(table, strings.Join(row, "\t"))
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
-// maxLine bounds a printed sentence in bytes, because it may quote a server.
+// maxLine bounds a printed sentence in bytes: it may quote a server's text of any length.
 const maxLine = 500
 
 // Printable returns a writer to w that replaces control characters, and characters that are
@@ -22,13 +22,13 @@ func Printable(w io.Writer) io.Writer {
 	return printable{w, func(text []byte) []byte { return bytes.Map(orReplacement, text) }}
 }
 
-// PrintableJSON returns a writer to w that escapes the characters that [Printable] replaces, so
-// JSON keeps its meaning.
+// PrintableJSON returns a writer of JSON to w. It escapes the characters that [Printable] would replace, so
+// the JSON keeps its meaning.
 func PrintableJSON(w io.Writer) io.Writer {
 	return printable{w, func(text []byte) []byte { return wire.Escaped(text, isShown) }}
 }
 
-// printable writes converted texts.
+// printable passes texts on to a writer, converted by make.
 type printable struct {
 	to   io.Writer
 	make func(text []byte) []byte
@@ -47,8 +47,7 @@ func isShown(r rune) bool { return r == '\n' || r == '\t' || unicode.IsPrint(r) 
 // fillers are invisible, although Unicode counts them as letters, marks and symbols.
 const fillers = "\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0"
 
-// Showable reports whether a value can be shown unchanged on a line. Completion offers only such
-// values.
+// Showable reports whether a value can be shown unchanged on a line. Completion offers no other values.
 func Showable(value string) bool {
 	return !strings.ContainsAny(value, fillers) &&
 		!strings.ContainsFunc(value, func(r rune) bool { return r == utf8.RuneError || !unicode.IsPrint(r) })
@@ -61,7 +60,7 @@ func orReplacement(r rune) rune {
 	return unicode.ReplacementChar
 }
 
-// Line returns a text as one printable line.
+// Line returns a text as one printable line, of any length.
 func Line(text string) string {
 	return strings.Map(orReplacement, strings.Join(strings.Fields(text), " "))
 }
@@ -78,8 +77,8 @@ func Indented(text string) string {
 	return strings.Join(lines, "\n")
 }
 
-// PrintJSON prints an indented value. Raw JSON in it keeps the spelling of numbers and printable
-// characters.
+// PrintJSON prints a value as indented JSON. Raw JSON in the value keeps the spelling of its numbers and
+// printable characters.
 func PrintJSON(w io.Writer, value any) error {
 	encoder := json.NewEncoder(PrintableJSON(w))
 	encoder.SetEscapeHTML(false)
@@ -100,7 +99,7 @@ func Count(n int, thing string) string {
 	return fmt.Sprintf("%d %s", n, thing)
 }
 
-// Duration returns a duration with a useful precision.
+// Duration returns a duration in whole seconds, minutes, hours or days.
 func Duration(d time.Duration) string {
 	const day = 24 * time.Hour
 	switch {
@@ -114,7 +113,7 @@ func Duration(d time.Duration) string {
 	return fmt.Sprintf("%d days", d/day)
 }
 
-// InBrackets returns text for the end of a sentence, or "".
+// InBrackets returns a blank and the text in brackets, as the end of a sentence; "" for an empty text.
 func InBrackets(text string) string {
 	if text == "" {
 		return ""
@@ -122,7 +121,7 @@ func InBrackets(text string) string {
 	return " (" + OneLine(text) + ")"
 }
 
-// OrList returns alternatives as a list: a, b or c.
+// OrList returns alternatives as a list: a, b or c. words must not be empty.
 func OrList(words []string) string {
 	last := len(words) - 1
 	if last == 0 {

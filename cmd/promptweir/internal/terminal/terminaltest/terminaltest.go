@@ -18,7 +18,7 @@ import (
 // timeout bounds waits for events that take milliseconds on an idle machine.
 const timeout = time.Minute
 
-// Terminal is a pseudo-terminal. A program uses its Device; a test types at the other side.
+// Terminal is a pseudo-terminal. The tested program uses Device. The test types and reads at the other end.
 type Terminal struct {
 	Device *os.File
 	master *os.File
@@ -72,21 +72,21 @@ func (k *Terminal) Resize(t testing.TB, rows, columns uint16) {
 	}
 }
 
-// Shows reports whether the terminal has shown a text.
+// Shows reports whether a text is in the output so far.
 func (k *Terminal) Shows(text string) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return strings.Contains(k.screen.String(), text)
 }
 
-// Text returns all output of the terminal, with \n as line ends.
+// Text returns the output so far, with \n as line ends.
 func (k *Terminal) Text() string {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return strings.ReplaceAll(k.screen.String(), "\r\n", "\n")
 }
 
-// Await waits until the terminal shows a text.
+// Await waits until the terminal shows a text. After a minute, the test fails.
 func (k *Terminal) Await(t testing.TB, text string) {
 	t.Helper()
 	for deadline := time.Now().Add(timeout); !k.Shows(text); time.Sleep(5 * time.Millisecond) {
