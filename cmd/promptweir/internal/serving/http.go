@@ -157,15 +157,14 @@ func (l *listeners) serve(ctx context.Context, hangups <-chan os.Signal) error {
 		}
 		return nil
 	})
-	group.Go(func() error {
-		if l.process.opts.Tried == nil {
+	if tried := l.process.opts.Tried; tried != nil {
+		group.Go(func() error {
+			if l.gateway.Settle(ctx); ctx.Err() == nil {
+				tried(l.gateway.Snapshot())
+			}
 			return nil
-		}
-		if l.gateway.Settle(ctx); ctx.Err() == nil {
-			l.process.opts.Tried(l.gateway.Snapshot())
-		}
-		return nil
-	})
+		})
+	}
 	group.Go(l.endpoint.serve)
 	group.Go(l.admin.serve)
 	group.Go(func() error {

@@ -80,10 +80,7 @@ type logWriter struct {
 // newLogWriter returns a writer to out. It calls dropped with the number of dropped records before
 // it writes the next records.
 func newLogWriter(out io.Writer, dropped func(records int)) *logWriter {
-	w := &logWriter{
-		out: out, dropped: dropped, wake: make(chan struct{}, 1),
-		ended: make(chan struct{}),
-	}
+	w := &logWriter{out: out, dropped: dropped, wake: make(chan struct{}, 1), ended: make(chan struct{})}
 	go w.run()
 	return w
 }

@@ -134,16 +134,16 @@ var noIdent = regexp.MustCompile(`[^A-Za-z0-9_]+`)
 // identifiers returns a name for each argument that is valid in any placeholder.
 func identifiers(arguments []string) []string {
 	// $ARGUMENTS has another meaning in Claude Code.
-	names, taken := make([]string, len(arguments)), map[string]bool{"ARGUMENTS": true}
+	names, used := make([]string, len(arguments)), map[string]bool{"ARGUMENTS": true}
 	for i, argument := range arguments {
 		name := strings.Trim(noIdent.ReplaceAllString(argument, "_"), "_")
-		if name == "" || taken[name] || name[0] >= '0' && name[0] <= '9' {
+		if name == "" || used[name] || name[0] >= '0' && name[0] <= '9' {
 			name = "argument_" + strconv.Itoa(i+1)
 		}
-		for taken[name] { // the name may belong to another argument
+		for used[name] { // the name may belong to another argument
 			name += "_"
 		}
-		names[i], taken[name] = name, true
+		names[i], used[name] = name, true
 	}
 	return names
 }

@@ -183,16 +183,16 @@ func geminiPlace(p *Prompt, _ []string, _ int, _ string) string {
 
 // vscodePlace returns a placeholder for which VS Code asks people for a value.
 func vscodePlace(p *Prompt, names []string, argument int, _ string) string {
-	shown := strings.Trim(noShown.ReplaceAllString(p.Arguments[argument], " "), " ")
-	if shown == "" || shown == names[argument] {
+	label := strings.Trim(notInLabel.ReplaceAllString(p.Arguments[argument], " "), " ")
+	if label == "" || label == names[argument] {
 		return "${input:" + names[argument] + "}"
 	}
-	return "${input:" + names[argument] + ":" + shown + "}"
+	return "${input:" + names[argument] + ":" + label + "}"
 }
 
 var (
-	noShown = regexp.MustCompile(`[^\pL\pN ._-]+`)
-	inLink  = regexp.MustCompile(`\]\(([^)\n]+)`)
+	notInLabel = regexp.MustCompile(`[^\pL\pN ._-]+`)
+	inLink     = regexp.MustCompile(`\]\(([^)\n]+)`)
 )
 
 // hasLocalLink reports whether a text has a Markdown link to something other than an http, https or mailto
