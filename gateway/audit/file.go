@@ -11,21 +11,21 @@ import (
 // fileMode permits only the gateway's user to read the log.
 const fileMode = 0o600
 
-// file is a file to append to. Several processes may append to it.
+// file is a log file or standard output. Several processes may append to the same file.
 type file struct {
-	path string
+	path string // empty for standard output
 	*os.File
 
-	// torn is true while the file ends in another process's partial line.
+	// torn is true until the first write, if the file ends in a partial line of another process.
 	torn bool
 }
 
-// openFile opens the log at a path.
+// openFile opens the log at a path for appending, and creates it if necessary.
 func openFile(path string) (*file, error) {
 	if path == config.AuditToStdout {
 		return &file{File: os.Stdout}, nil
 	}
-	// Opening a pipe without a reader would block; with O_NONBLOCK it is an error.
+	// O_NONBLOCK makes the opening of a pipe without a reader fail. Without the flag it would block.
 	opened, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_APPEND|syscall.O_NONBLOCK, fileMode)
 	if err != nil {
 		return nil, fmt.Errorf("open the audit log: %w", err)
@@ -33,10 +33,11 @@ func openFile(path string) (*file, error) {
 	return &file{path: path, File: opened, torn: isTorn(path)}, nil
 }
 
-// isTorn reports whether a file ends in a partial line, for example of a process that ended while the disk was
-// full. It is false if the end cannot be read: some files only allow appending.
+// isTorn reports whether a file ends in a partial line, for example of a process that ended while the
+// disk was full. It returns false if the file cannot be read: permissions may allow only writing.
 func isTorn(path string) bool {
-	// The log is open for writing only: opened for both, a pipe would hide the lack of a reader.
+	// Open the file again for reading. Opening the log itself for reading and writing would succeed
+	// for a pipe without a reader.
 	info, err := os.Stat(path)
 	if err != nil || !info.Mode().IsRegular() || info.Size() == 0 {
 		return false
@@ -53,7 +54,7 @@ func isTorn(path string) bool {
 
 // Write implements [output].
 func (f *file) Write(line []byte) (int, error) {
-	if f.torn { // separates the partial line from this one
+	if f.torn { // end the partial line of the other process
 		if _, err := f.File.WriteString("\n"); err != nil {
 			return 0, err
 		}
@@ -67,12 +68,11 @@ func (f *file) reopen() error {
 	if f.path == "" {
 		return nil
 	}
-	// The old file stays in use if this fails.
 	opened, err := openFile(f.path)
 	if err != nil {
-		return err
+		return err // the old file stays open
 	}
-	_ = f.File.Close() // each write was checked
+	_ = f.File.Close() // errors of writes were handled in Write
 	*f = *opened
 	return nil
 }

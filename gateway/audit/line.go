@@ -34,21 +34,22 @@ type Outcome string
 // The outcomes.
 const (
 	OK Outcome = "ok"
-	// The client was asked for input, and may repeat the get with it.
+	// InputRequired means that the response asks the client for input. The client may then repeat the
+	// get with the input.
 	InputRequired Outcome = "input_required"
 	Unknown       Outcome = "unknown"        // no such prompt exists
-	Hidden        Outcome = "denied"         // the prompt is hidden from the caller, who got the error for an unknown prompt
-	Refused       Outcome = "refused"        // the gateway returned its own error
-	UpstreamError Outcome = "upstream_error" // the upstream returned an error, which the client got
-	Failed        Outcome = "failed"         // no usable response
-	Cancelled     Outcome = "cancelled"      // the client gave up
+	Hidden        Outcome = "denied"         // the caller may not see the prompt, and got the error for an unknown prompt
+	Refused       Outcome = "refused"        // the gateway refused the request with its own error
+	UpstreamError Outcome = "upstream_error" // the upstream returned an error, and the client got that error
+	Failed        Outcome = "failed"         // the upstream returned no usable response
+	Cancelled     Outcome = "cancelled"      // the client canceled the request or closed the connection
 )
 
-// Line is one event as it is encoded. Empty fields are left out.
+// Line is one event of the log. Empty fields are not written.
 type Line struct {
 	Time  time.Time `json:"time,format:'2006-01-02T15:04:05.000000Z'"`
 	Event Event     `json:"event"`
-	// Method is set if Event does not determine it.
+	// Method is the method of the request, if Event does not tell it.
 	Method string `json:"method,omitzero"`
 
 	// Subject, Anonymous, Groups and Issuer describe the principal.
@@ -56,44 +57,49 @@ type Line struct {
 	Anonymous bool     `json:"anonymous,omitzero"`
 	Groups    []string `json:"groups,omitempty"`
 	Issuer    string   `json:"issuer,omitzero"`
-	// Client is the network address of the request.
+	// Client is the network address of the client.
 	Client string `json:"client,omitzero"`
-	// ClientName and ClientVersion are the client's own statements.
+	// ClientName and ClientVersion are from the client's initialize request or metadata. They are not
+	// verified.
 	ClientName    string `json:"client_name,omitzero"`
 	ClientVersion string `json:"client_version,omitzero"`
 	// Session is the id of a legacy session.
 	Session [16]byte `json:"session,omitzero,format:hex"`
 
-	// Prompt is the exposed name as the client wrote it, Upstream the last upstream that was asked.
-	Prompt   string `json:"prompt,omitzero"`
+	// Prompt is the exposed name as the client spelled it.
+	Prompt string `json:"prompt,omitzero"`
+	// Upstream is the last upstream that was called.
 	Upstream string `json:"upstream,omitzero"`
 	Team     string `json:"team,omitzero"`
-	// Rule and Place name the block that decided the prompt's visibility.
+	// Rule and Place are the title and the location of the block that decided the prompt's visibility.
 	Rule      string `json:"rule,omitzero"`
 	Place     string `json:"place,omitzero"`
 	Arguments `json:",inline"`
 
-	// Act is an operator's action. Via is "console" for a get or completion in the console, and As
-	// the principal whose view was shown.
-	Act     string  `json:"act,omitzero"`
-	Via     string  `json:"via,omitzero"`
+	// Act is an operator's action.
+	Act string `json:"act,omitzero"`
+	// Via is "console" for a get or completion in the console.
+	Via string `json:"via,omitzero"`
+	// As is the principal whose view the console showed.
 	As      string  `json:"as,omitzero"`
 	Outcome Outcome `json:"outcome,omitzero"`
-	// Reason is the reason of the gateway's own error, Code the JSON-RPC code of any error.
-	Reason   string        `json:"reason,omitzero"`
+	// Reason is the reason code of the gateway's own error.
+	Reason string `json:"reason,omitzero"`
+	// Code is the JSON-RPC code of an error.
 	Code     int64         `json:"code,omitzero"`
 	Duration time.Duration `json:"duration_ms,omitzero,format:milli"`
 	Trace    [16]byte      `json:"trace_id,omitzero,format:hex"`
 
-	// Cut is true if a field exceeded its bound, and was shortened.
+	// Cut is true if a field was shortened to its bound.
 	Cut bool `json:"cut,omitzero"`
 }
 
-// Arguments are the arguments of a get or completion, and the parts that are recorded.
+// Arguments are the arguments of a get or completion. The caller sets the first three fields; the log
+// derives the others.
 type Arguments struct {
 	Members wire.Object           `json:"-"`
 	Record  config.AuditArguments `json:"-"`
-	// Hash makes the hashes for [config.AuditHash].
+	// Hash makes the hashes. It is required for [config.AuditHash].
 	Hash *seal.MAC `json:"-"`
 
 	Names  []string          `json:"arguments,omitempty"`
@@ -101,16 +107,16 @@ type Arguments struct {
 	Values map[string]string `json:"argument_values,omitempty"`
 }
 
-// Bounds of a client's texts in a line, in bytes, and of the numbers of arguments and groups.
+// Bounds of one line. Clients choose most of its texts.
 const (
-	maxText      = 512
-	maxValue     = 1024
-	maxValues    = 16 << 10 // of all arguments together
+	maxText      = 512      // bytes of a text or name
+	maxValue     = 1024     // bytes of the value of one argument
+	maxValues    = 16 << 10 // bytes of the names and values of all arguments
 	maxArguments = 64
 	maxGroups    = 100
 )
 
-// buffers holds the memory in which lines are encoded.
+// buffers saves an allocation per line.
 var buffers = sync.Pool{New: func() any { return &bytes.Buffer{} }} //nolint:gochecknoglobals // a pool is shared by nature
 
 // encode returns the line as JSON, with a line feed. Invalid UTF-8 becomes U+FFFD.
@@ -123,15 +129,16 @@ func (l *Line) encode() []byte {
 	_ = json.MarshalWrite(buffer, &bounded, json.Deterministic(true), jsontext.AllowInvalidUTF8(true), json.ExperimentalSupportFormatTag(true))
 	buffer.WriteByte('\n')
 	line := buffer.Bytes()
-	// Nearly all lines are printable ASCII. Finding that out costs a fifth of decoding runes.
+	// Check the bytes first: nearly all lines are ASCII, and decoding runes takes five times as long.
 	if slices.ContainsFunc(line, func(c byte) bool { return c >= 0x7f }) && bytes.ContainsFunc(line, isHidden) {
-		// A line must neither mislead a reader at a terminal nor control the terminal.
+		// Escape invisible characters: they could mislead a person at a terminal or control the terminal.
 		return wire.Escaped(line, func(r rune) bool { return !isHidden(r) })
 	}
 	return bytes.Clone(line)
 }
 
-// bound cuts the texts of the line, and rounds its duration to microseconds.
+// bound applies the bounds to a copy of a line, derives the recorded arguments, and rounds the
+// duration to microseconds.
 func (l *Line) bound() {
 	l.Time, l.Duration = l.Time.UTC(), l.Duration.Round(time.Microsecond)
 	for _, text := range []*string{
@@ -144,8 +151,8 @@ func (l *Line) bound() {
 	l.recordArguments()
 }
 
-// isHidden reports whether a character without an escape in JSON is invisible, or a line end to
-// some programs.
+// isHidden reports whether JSON leaves a character unescaped that is invisible or that some programs
+// treat as a line end.
 func isHidden(r rune) bool {
 	return r >= 0x7f && (r == '\u2028' || r == '\u2029' || config.IsInvisible(r))
 }
@@ -155,7 +162,7 @@ func (l *Line) clip(text string, most int) string {
 		return text
 	}
 	l.Cut = true
-	// Do not cut within a character: the rest of it would become U+FFFD.
+	// Cut at the beginning of a character: a part of one would become U+FFFD.
 	for most > 0 && !utf8.RuneStart(text[most]) {
 		most--
 	}
@@ -168,14 +175,14 @@ func (l *Line) boundGroups() {
 	}
 	isLong := func(group string) bool { return len(group) > maxText }
 	if slices.ContainsFunc(l.Groups, isLong) {
-		l.Groups = slices.Clone(l.Groups) // this slice belongs to the principal
+		l.Groups = slices.Clone(l.Groups) // the principal has the same slice
 		for i, group := range l.Groups {
 			l.Groups[i] = l.clip(group, maxText)
 		}
 	}
 }
 
-// recordArguments sets the names of arguments, and their hashes or values.
+// recordArguments sets Names and, depending on Record, Hashes or Values.
 func (l *Line) recordArguments() {
 	members := l.Members
 	if len(members) > maxArguments {
@@ -195,7 +202,7 @@ func (l *Line) recordArguments() {
 		l.Values = make(map[string]string, len(members))
 		left := maxValues
 		for i, name := range l.Names {
-			// Each name is written again, as the key of its value.
+			// The name counts, too: it is written again as the key of the value.
 			left = max(0, left-len(name))
 			value := l.clip(textOf(members[i].Value), min(left, maxValue))
 			l.Values[name] = value
@@ -204,7 +211,7 @@ func (l *Line) recordArguments() {
 	}
 }
 
-// textOf returns the text of a JSON string, or the JSON of another value.
+// textOf returns the text of a JSON string, or the JSON of any other value.
 func textOf(value jsontext.Value) string {
 	if text, ok := wire.Text(value); ok {
 		return text

@@ -14,27 +14,26 @@ import (
 )
 
 const (
-	// writeBound bounds the wait of a request for its line if the log is required.
+	// writeBound bounds the time that a request waits for its line, if the log is required.
 	writeBound = time.Second
-	// retryInterval is the time between attempts while the file cannot be written.
+	// retryInterval is the wait after a failed write.
 	retryInterval = 100 * time.Millisecond
-	// batchTime is the time in which the writer of a log that is not required collects lines for one
-	// write. A write and a wake-up for each line would cost more CPU than making the line.
+	// batchTime is the time that the writer waits for more lines, if the log is not required. A
+	// wake-up and a write per line would cost more CPU than encoding the line.
 	batchTime = 2 * time.Millisecond
-	// maxBatch is the size in bytes from which a batch gets no more lines.
+	// maxBatch is the size of a batch, in bytes, after which no line is added.
 	maxBatch = 64 << 10
-	// closeBound bounds the wait of [Log.Close] for the queue.
+	// closeBound bounds the time that [Log.Close] waits for the queue to be written.
 	closeBound = 5 * time.Second
-	// maxQueued and maxQueuedBytes bound the queue.
+	// maxQueued bounds the lines in the queue, and maxQueuedBytes their size.
 	maxQueued      = 1 << 14
 	maxQueuedBytes = 8 << 20
 )
 
-// ErrNotWritten is the error for a required line that is not in the log.
+// ErrNotWritten is the error of [Log.Write] if the log is required and a line was not written in time.
 var ErrNotWritten = errors.New("the audit log cannot be written")
 
 var (
-	// errSlow is the problem while a write does not return.
 	errSlow = errors.New("the write takes longer than " + writeBound.String())
 	errFull = errors.New("too many lines wait")
 )
@@ -43,22 +42,23 @@ var (
 type Log struct {
 	out      output
 	required bool
-	logger   *slog.Logger // limited in rate, because each request may fail for the same reason
+	logger   *slog.Logger // limited in rate: each request may log the same error
 	started  time.Time
 
 	queue       chan queuedLine
 	queuedBytes atomic.Int64
-	reopen      chan struct{} // receives a value to open the file again
-	closing     chan struct{} // is closed to close the log
-	close       func()
-	done        chan struct{} // is closed when the writer has ended
+	reopen      chan struct{} // asks the writer to open the file again
+	closing     chan struct{} // closed to close the log
+	close       func()        // closes closing, once
+	done        chan struct{} // closed when the writer has ended
 
-	batch batch // only for the writer
+	batch batch // only the writer uses it
 
-	written, lost atomic.Uint64
-	// Only the writer sets both. failure is the error of its last attempt, nil after a success. writing is the
-	// beginning of the current write, as a time since started, or 0.
+	written, lost atomic.Uint64 // lines
+	// failure is the error of the last write; nil after a success. Only the writer sets it.
 	failure atomic.Pointer[error]
+	// writing is the time from started to the beginning of the current write, or 0 if there is none.
+	// Only the writer sets it.
 	writing atomic.Int64
 }
 
@@ -72,12 +72,12 @@ type output interface {
 // queuedLine is a line in the queue.
 type queuedLine struct {
 	json []byte
-	// written is closed when the line is written; nil if the log is not required.
+	// written is closed when the line has been written. It is nil if the log is not required.
 	written chan struct{}
 }
 
-// Open opens the log of an audit block and starts its writer, which [Log.Close] ends. Without a
-// block, it returns nil.
+// Open opens the log of an audit block and starts its writer. Close the log to end the writer. For a
+// nil block, Open returns a nil log.
 func Open(cfg *config.Audit, logger *slog.Logger) (*Log, error) {
 	if cfg == nil {
 		return nil, nil
@@ -89,7 +89,7 @@ func Open(cfg *config.Audit, logger *slog.Logger) (*Log, error) {
 	return start(out, cfg.Required, logger), nil
 }
 
-// start returns a log that writes to an output.
+// start returns a log that writes to an output, and starts its writer.
 func start(out output, required bool, logger *slog.Logger) *Log {
 	l := &Log{
 		out: out, required: required, logger: loglimit.New(logger, 1), started: time.Now(),
@@ -101,9 +101,9 @@ func start(out output, required bool, logger *slog.Logger) *Log {
 	return l
 }
 
-// Write appends a line to the log, and keeps no reference to it. If the log is required, it returns
-// when the line is written, or [ErrNotWritten] after a second at most. Otherwise it returns
-// immediately and without an error.
+// Write appends a line to the log. It keeps no reference to the line. If the log is required, Write
+// returns when the line has been written, or [ErrNotWritten] after a second. Otherwise it returns nil
+// immediately.
 func (l *Log) Write(line *Line) error {
 	if l == nil {
 		return nil
@@ -132,14 +132,14 @@ func (l *Log) Write(line *Line) error {
 	select {
 	case <-queued.written:
 		return nil
-	case <-timer.C: // the line stays in the queue, and may still be written
+	case <-timer.C: // the line stays in the queue: it may still be written
 		l.logger.ErrorContext(context.Background(), "audit log not written",
 			slog.Any("error", errSlow), slog.Bool("required", true))
 		return ErrNotWritten
 	}
 }
 
-// enqueue adds a line to the queue, unless the queue is full or the log closed.
+// enqueue adds a line to the queue. It returns false if the queue is full or the log is closed.
 func (l *Log) enqueue(line queuedLine) bool {
 	select {
 	case <-l.closing:
@@ -158,7 +158,8 @@ func (l *Log) enqueue(line queuedLine) bool {
 	return false
 }
 
-// run writes the queue until the log is closed.
+// run is the writer: it writes the queue until the log is closed, and then the lines that are still
+// queued.
 func (l *Log) run() {
 	defer close(l.done)
 	defer l.out.Close()
@@ -194,11 +195,11 @@ type batch struct {
 }
 
 type batchedLine struct {
-	end     int           // in the text
-	written chan struct{} // as in [queuedLine]
+	end     int           // offset in batch.json
+	written chan struct{} // see queuedLine
 }
 
-// collect returns a batch of a line and the lines that are in the queue now. It uses the memory of
+// collect returns a batch of a line and the lines that are now in the queue. It reuses the memory of
 // the previous batch.
 func (l *Log) collect(line queuedLine) batch {
 	b := batch{l.batch.json[:0], l.batch.lines[:0]}
@@ -219,13 +220,13 @@ func (l *Log) collect(line queuedLine) batch {
 	return b
 }
 
-// write writes a batch, and repeats that until it succeeds or the log is closed.
+// write writes a batch. It repeats a failed write until it succeeds or the log is closed.
 func (l *Log) write(b batch) {
 	defer clear(b.lines)
 	for begin, done := 0, 0; ; {
 		select {
-		case <-l.reopen: // check this first: lines after Reopen belong in the new file
-			if l.openAgain() { // the new file begins with a whole line
+		case <-l.reopen: // before each write: lines after Reopen belong in the new file
+			if l.openAgain() { // repeat a partial line: the new file must begin with a whole line
 				begin = bytes.LastIndexByte(b.json[:begin], '\n') + 1
 			}
 		default:
@@ -240,7 +241,7 @@ func (l *Log) write(b batch) {
 		if err == nil {
 			break
 		}
-		begin += n // the next attempt completes the line
+		begin += n // the next attempt continues after the written bytes
 		if l.failure.Swap(&err) == nil {
 			l.logger.ErrorContext(context.Background(), "audit log not written",
 				slog.Any("error", err), slog.Bool("required", l.required))
@@ -257,14 +258,14 @@ func (l *Log) write(b batch) {
 	}
 }
 
-// attempt writes once, and records the beginning of the write.
+// attempt writes once. During the write, l.writing contains its beginning.
 func (l *Log) attempt(rest []byte) (int, error) {
 	l.writing.Store(max(1, int64(time.Since(l.started))))
 	defer l.writing.Store(0)
 	return l.out.Write(rest)
 }
 
-// openAgain opens the file again. On failure the log keeps the old file.
+// openAgain opens the file again. If that fails, the log keeps the old file.
 func (l *Log) openAgain() (ok bool) {
 	if err := l.out.reopen(); err != nil {
 		l.logger.ErrorContext(context.Background(),
@@ -275,7 +276,7 @@ func (l *Log) openAgain() (ok bool) {
 	return true
 }
 
-// problem returns the reason why the log cannot currently be written, or nil.
+// problem returns the error of a failing or hanging write, or nil.
 func (l *Log) problem() error {
 	if began := l.writing.Load(); began != 0 && time.Since(l.started)-time.Duration(began) >= writeBound {
 		return errSlow
@@ -286,18 +287,18 @@ func (l *Log) problem() error {
 	return nil
 }
 
-// Refuses reports whether a request must be refused because its line could not be written.
+// Refuses reports whether requests must be refused: the log is required, and writes fail or hang.
 func (l *Log) Refuses() bool { return l != nil && l.required && l.problem() != nil }
 
 // State is the condition of a log.
 type State struct {
-	// Written and Lost count lines since the start.
+	// Written and Lost count lines since the log was opened.
 	Written, Lost uint64
-	// Problem is the reason why the log cannot currently be written, or nil.
+	// Problem is the error of a failing or hanging write, or nil.
 	Problem error
 }
 
-// State returns the log's condition; the zero value for a nil log.
+// State returns the log's condition. It is the zero value for a nil log.
 func (l *Log) State() State {
 	if l == nil {
 		return State{}
@@ -305,19 +306,20 @@ func (l *Log) State() State {
 	return State{Written: l.written.Load(), Lost: l.lost.Load(), Problem: l.problem()}
 }
 
-// Reopen makes the writer open the file by its path, after it was renamed. Lines written after this
-// call are in the new file. It does not wait.
+// Reopen makes the writer open the path again, after a rotation has renamed the file. Lines of later
+// calls of Write are in the new file. Reopen does not wait.
 func (l *Log) Reopen() {
 	if l == nil {
 		return
 	}
 	select {
 	case l.reopen <- struct{}{}:
-	default: // a request to open is pending
+	default: // the writer has not yet handled an earlier call
 	}
 }
 
-// Close writes the queue, within five seconds, and closes the file. Later lines are lost.
+// Close waits until the queue has been written, at most five seconds, and closes the file. Later lines
+// are lost.
 func (l *Log) Close() {
 	if l == nil {
 		return

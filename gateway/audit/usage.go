@@ -23,22 +23,22 @@ const (
 	day = 24 * time.Hour
 	// unusedAfter is the time without a get after which a prompt counts as unused.
 	unusedAfter = 90 * day
-	// maxUsageBytes bounds the part of a log that [ReadUsage] reads.
+	// maxUsageBytes bounds the bytes that [ReadUsage] reads.
 	maxUsageBytes = 1 << 30
-	// maxLineBytes bounds a line of a log. [Line] makes shorter lines.
+	// maxLineBytes bounds a line of a log. Lines of this package are shorter.
 	maxLineBytes = 4 << 20
-	// maxNames bounds the users that [Names] names.
+	// maxNames bounds the subjects in the result of [Names].
 	maxNames = 5
 )
 
-// Usage is the use of prompts and skills according to an audit log. Gets by operators at the
-// console do not count. The zero value is empty.
+// Usage is the use of prompts and skills according to an audit log, without gets in the console. The
+// zero value is empty.
 type Usage struct {
 	// From is the time of the earliest line.
 	From time.Time
 
 	prompts    map[string]promptUsage
-	incomplete bool
+	incomplete bool // older lines exist beyond the limit
 }
 
 type promptUsage struct {
@@ -46,7 +46,7 @@ type promptUsage struct {
 	outcomes map[Outcome]int
 }
 
-// User is a principal who got a prompt, as of the latest get.
+// User is a principal who got a prompt. Groups and Last are as of the latest get.
 type User struct {
 	Subject   string    `json:"subject"`
 	Anonymous bool      `json:"anonymous,omitempty"`
@@ -54,14 +54,14 @@ type User struct {
 	Last      time.Time `json:"time"`
 }
 
-// Read counts the gets in an audit log or in a part of one, which may be compressed with gzip. It
-// ignores all other events and lines.
+// Read counts the gets in a part of an audit log. The part may be compressed with gzip. Read ignores
+// other events and invalid lines.
 func (u *Usage) Read(r io.Reader) error {
 	_, err := u.read(r, math.MaxInt64)
 	return err
 }
 
-// read is Read up to a limit, and returns the number of bytes read.
+// read is Read with a limit for the uncompressed bytes. It returns their number.
 func (u *Usage) read(r io.Reader, limit int64) (n int64, err error) {
 	if u.prompts == nil {
 		u.prompts = map[string]promptUsage{}
@@ -102,12 +102,13 @@ func (u *Usage) addLine(line []byte) {
 	if u.From.IsZero() || l.Last.Before(u.From) {
 		u.From = l.Last
 	}
-	// Without a team, the prompt does not exist. Method is set for links in results.
+	// A line without a team is about a prompt that does not exist. A line with a method is about a link
+	// in a result.
 	if l.Event != Get || l.Method != "" || l.Via == "console" || l.Team == "" {
 		return
 	}
-	p, known := u.prompts[l.Prompt]
-	if !known {
+	p, ok := u.prompts[l.Prompt]
+	if !ok {
 		p = promptUsage{map[string]User{}, map[Outcome]int{}}
 		u.prompts[l.Prompt] = p
 	}
@@ -116,20 +117,22 @@ func (u *Usage) addLine(line []byte) {
 	}
 }
 
-// Users returns the users of a prompt, the most recent first.
+// Users returns the users of a prompt, sorted by their latest get, the most recent first.
 func (u *Usage) Users(prompt string) []User {
 	return slices.SortedFunc(maps.Values(u.prompts[prompt].users), func(a, b User) int {
 		return cmp.Or(b.Last.Compare(a.Last), strings.Compare(a.Subject, b.Subject))
 	})
 }
 
-// Report is the use of all prompts. It begins with the prompt that was unused for the longest time.
+// Report is the use of all prompts. The prompts are sorted by their latest get: prompts without a get
+// are first, then the oldest.
 type Report struct {
 	Summary string        `json:"summary"`
 	Prompts []PromptUsage `json:"prompts"`
 }
 
-// PromptUsage is the use of one prompt. Outcomes also count the gets of callers who may not see it.
+// PromptUsage is the use of one prompt. Outcomes also counts gets of callers who may not see the
+// prompt.
 type PromptUsage struct {
 	Name     string          `json:"name"`
 	Last     time.Time       `json:"last,omitzero"`
@@ -138,10 +141,10 @@ type PromptUsage struct {
 	Outcomes map[Outcome]int `json:"outcomes,omitempty"`
 }
 
-// Report returns the use of the prompts in the log and of other known prompts.
-func (u *Usage) Report(known []string, now time.Time) *Report {
+// Report returns the use of the prompts in the catalog and of all other prompts in the log.
+func (u *Usage) Report(catalog []string, now time.Time) *Report {
 	r := &Report{Prompts: []PromptUsage{}}
-	names, unused := slices.AppendSeq(slices.Clone(known), maps.Keys(u.prompts)), 0
+	names, unused := slices.AppendSeq(slices.Clone(catalog), maps.Keys(u.prompts)), 0
 	slices.Sort(names)
 	for _, name := range slices.Compact(names) {
 		p := PromptUsage{Name: name, Users: u.Users(name), Outcomes: u.prompts[name].outcomes}
@@ -164,7 +167,7 @@ func (u *Usage) Report(known []string, now time.Time) *Report {
 	return r
 }
 
-// Names returns the names of users, such as "user:ann, user:bob and 3 more".
+// Names returns the subjects of users as a text, such as "user:ann, user:bob and 3 more".
 func Names(users []User) string {
 	var names []string
 	for _, u := range users[:min(len(users), maxNames)] {
@@ -177,7 +180,7 @@ func Names(users []User) string {
 	return text
 }
 
-// Counts returns the number of each outcome, such as "1 failed, 3 ok".
+// Counts returns the numbers of outcomes as a text, such as "1 failed, 3 ok".
 func (p PromptUsage) Counts() string {
 	var counts []string
 	for _, outcome := range slices.Sorted(maps.Keys(p.Outcomes)) {
@@ -186,8 +189,9 @@ func (p PromptUsage) Counts() string {
 	return strings.Join(counts, ", ")
 }
 
-// ReadUsage reads the log at a path and its rotations beside it, at most the newest 1 GiB. After an
-// error, the result contains the readable parts.
+// ReadUsage reads the log at a path and its rotations, the newest first, up to 1 GiB. Rotations are
+// files in the same folder whose names continue the log's name with "." or "-". Even with an error,
+// the result contains the parts that could be read.
 func ReadUsage(path string) (*Usage, error) { return readUsage(path, maxUsageBytes) }
 
 func readUsage(path string, limit int64) (*Usage, error) {
@@ -212,7 +216,7 @@ func readUsage(path string, limit int64) (*Usage, error) {
 	return u, errors.Join(problems...)
 }
 
-// readEnd reads a file from a position on, up to a limit, and returns the number of bytes read.
+// readEnd reads a file from an offset on, up to a limit. It returns the number of bytes read.
 func (u *Usage) readEnd(path string, from, limit int64) (n int64, err error) {
 	file, err := os.Open(path)
 	if err != nil {

@@ -22,20 +22,21 @@ import (
 
 // Authenticator authenticates callers by one configuration. Make it with [New].
 type Authenticator struct {
-	auth *config.Auth // nil without an auth block
-	// noCredential is the principal of callers without a credential; nil if one is required.
+	auth *config.Auth // nil if there is no auth block
+	// noCredential is the principal of callers without a credential; nil if a credential is required.
 	noCredential *policy.Principal
 	tokens       []token
 	issuers      []*issuer
 }
 
-// token is a token block: the hash of a bearer token, and its principal.
+// token is a token block: the hash of a bearer token, and the principal that it identifies.
 type token struct {
 	sha256    [sha256.Size]byte
 	principal policy.Principal
 }
 
-// New returns the authenticator of a validated configuration. It logs problems with issuers.
+// New returns the authenticator of a validated configuration. The authenticator logs if an issuer's
+// keys cannot be fetched.
 func New(cfg *config.Config, logger *slog.Logger) *Authenticator {
 	anonymous := policy.Principal{Subject: policy.AnonymousSubject, Anonymous: true}
 	if cfg.Auth == nil {
@@ -59,13 +60,13 @@ func New(cfg *config.Config, logger *slog.Logger) *Authenticator {
 	return a
 }
 
-// InheritKeys copies the predecessor's keys of the same issuers, so that a reload works while a
-// provider is down. Call it before the first use.
+// InheritKeys copies the keys of the same issuers from the predecessor. So tokens can still be
+// verified after a reload while an issuer is down. Call it before the first use.
 func (a *Authenticator) InheritKeys(predecessor *Authenticator) {
 	for _, i := range a.issuers {
 		for _, old := range predecessor.issuers {
-			// Compare the issuer, not the block's label: the label may belong to another issuer
-			// now, whose tokens these keys must not verify.
+			// Compare issuers, not labels: a label may now belong to another issuer, and these keys
+			// must not verify its tokens.
 			if old.cfg.Issuer == i.cfg.Issuer && old.cfg.JWKSURL == i.cfg.JWKSURL {
 				i.keys.inherit(old.keys)
 			}
@@ -73,15 +74,14 @@ func (a *Authenticator) InheritKeys(predecessor *Authenticator) {
 	}
 }
 
-// Required reports whether there is an auth block. Callers without a credential may still be
-// allowed.
+// Required reports whether there is an auth block. The block may allow callers without a credential.
 func (a *Authenticator) Required() bool { return a.auth != nil }
 
-// Header returns the name of the header with the credential of a request.
+// Header returns the name of the request header that contains the credential.
 func (a *Authenticator) Header() string { return cmp.Or(a.auth.Header(), "Authorization") }
 
-// Issuers returns the issuer of each jwt block, each once, where clients get their tokens. It is
-// empty if a proxy in front of the gateway signs people in.
+// Issuers returns the issuers from which clients get their tokens, each once. It returns nil if a
+// proxy in front of the gateway gets the tokens.
 func (a *Authenticator) Issuers() []string {
 	if a.auth.Header() != "" {
 		return nil
@@ -95,7 +95,7 @@ func (a *Authenticator) Issuers() []string {
 	return all
 }
 
-// RequestScopes returns the scopes that clients should request for any jwt block, each once.
+// RequestScopes returns the scopes that clients should request, for all jwt blocks, each once.
 func (a *Authenticator) RequestScopes() []string {
 	var all []string
 	for _, i := range a.issuers {
@@ -108,13 +108,14 @@ func (a *Authenticator) RequestScopes() []string {
 	return all
 }
 
-// Challenge returns the value of the WWW-Authenticate header for an error (RFC 6750, section 3).
-// With issuers, it contains the URL of the metadata about them (RFC 9728, section 5.1).
+// Challenge returns the value of the WWW-Authenticate header for an error (RFC 6750, section 3). If
+// there are issuers, it contains metadata, the URL of the protected resource metadata (RFC 9728,
+// section 5.1).
 func (a *Authenticator) Challenge(err error, metadata string) string {
 	if len(a.Issuers()) == 0 {
 		return "Bearer"
 	}
-	scopes, code := a.RequestScopes(), "" // without a credential, RFC 6750 has no error code
+	scopes, code := a.RequestScopes(), "" // RFC 6750 has no error code for a missing credential
 	switch scope, ok := errors.AsType[*ScopeError](err); {
 	case ok:
 		scopes, code = scope.Request, "insufficient_scope"
@@ -131,15 +132,15 @@ func (a *Authenticator) Challenge(err error, metadata string) string {
 	return challenge
 }
 
-// FromHeader authenticates a request by the value of a header; "" for no header. A header other
-// than [Authenticator.Header] is ignored. The error is [ErrNoCredential], [ErrBadCredential],
-// [ErrUnavailable] or a [*ScopeError].
+// FromHeader authenticates a request by a header. It ignores a header other than
+// [Authenticator.Header]; value is empty if the request has no such header. The error is
+// [ErrNoCredential], [ErrBadCredential], [ErrUnavailable] or a [*ScopeError].
 func (a *Authenticator) FromHeader(ctx context.Context, name, value string) (policy.Principal, error) {
 	value = strings.Trim(value, " \t")
 	switch {
 	case a.auth == nil || value == "" || name != a.Header():
 		return a.anonymous()
-	case a.auth.Header() != "": // two values, joined by a comma, are not a token
+	case a.auth.Header() != "": // a proxy's header contains only the token
 		return a.fromBearer(ctx, value)
 	}
 	// RFC 6750: "Bearer" 1*SP b64token, with the scheme in any case (RFC 9110).
@@ -157,9 +158,9 @@ func (a *Authenticator) FromHeader(ctx context.Context, name, value string) (pol
 	return a.fromBearer(ctx, credential)
 }
 
-// FromToken authenticates a caller by a bare token, such as one from the environment; "" for none.
-// White space around it is ignored, since a token from a file ends with a line break. It returns
-// the same errors as [Authenticator.FromHeader].
+// FromToken authenticates a caller by a bare token, for example from the environment; token is empty
+// if there is none. It ignores white space around the token: a token from a file ends with a line
+// break. It returns the same errors as [Authenticator.FromHeader].
 func (a *Authenticator) FromToken(ctx context.Context, token string) (policy.Principal, error) {
 	token = strings.TrimSpace(token)
 	if a.auth == nil || token == "" {
@@ -168,7 +169,8 @@ func (a *Authenticator) FromToken(ctx context.Context, token string) (policy.Pri
 	return a.fromBearer(ctx, token)
 }
 
-// anonymous returns the principal of callers without a credential, if they are allowed.
+// anonymous returns the principal of callers without a credential, or [ErrNoCredential] if a
+// credential is required.
 func (a *Authenticator) anonymous() (policy.Principal, error) {
 	if a.noCredential == nil {
 		return policy.Principal{}, ErrNoCredential
@@ -176,13 +178,11 @@ func (a *Authenticator) anonymous() (policy.Principal, error) {
 	return *a.noCredential, nil
 }
 
-// fromBearer compares the credential with the token blocks. If it looks like a JWT, it passes it to
-// the issuers.
+// fromBearer authenticates a caller by a token of a token block or by a JWT.
 func (a *Authenticator) fromBearer(ctx context.Context, credential string) (policy.Principal, error) {
-	var buffer [1 << 10]byte // avoids an allocation for most tokens
+	var buffer [1 << 10]byte // saves an allocation for tokens of up to 1 KiB
 	sum := sha256.Sum256(append(buffer[:0], credential...))
-	// Compare all tokens, even after a match, so that the time does not depend on the position of
-	// the matching token.
+	// Compare all tokens, even after a match: the time must not depend on which token matches.
 	found := -1
 	for i := range a.tokens {
 		equal := subtle.ConstantTimeCompare(sum[:], a.tokens[i].sha256[:])
@@ -191,15 +191,14 @@ func (a *Authenticator) fromBearer(ctx context.Context, credential string) (poli
 	switch {
 	case found >= 0:
 		return a.tokens[found].principal, nil
-	// A JWT has three parts. Anything else is refused without asking an issuer.
-	case strings.Count(credential, ".") == 2:
+	case strings.Count(credential, ".") == 2: // a signed JWT has three parts
 		return a.fromJWT(ctx, credential, sum)
 	}
 	return policy.Principal{}, fmt.Errorf("%w: unknown token", ErrBadCredential)
 }
 
-// Issuer returns the issuer of the jwt block to which a [policy.Principal.Source] belongs. It
-// returns any other source, such as "certificate", unchanged.
+// Issuer returns the issuer's URL for a [policy.Principal.Source] of a jwt block. It returns any other
+// source, such as "certificate", unchanged.
 func (a *Authenticator) Issuer(source string) string {
 	for _, i := range a.issuers {
 		if i.source == source {
@@ -209,32 +208,33 @@ func (a *Authenticator) Issuer(source string) string {
 	return source
 }
 
-// The reasons why a caller is not authenticated. The first two result in 401 with the
-// [Authenticator.Challenge], a [*ScopeError] in 403 with it.
+// The errors for a caller who is not authenticated.
 var (
-	// ErrNoCredential means that a credential is required and there is none.
+	// ErrNoCredential means that a credential is required and there is none (HTTP 401, with an
+	// [Authenticator.Challenge]).
 	ErrNoCredential = errors.New("no credential")
-	// ErrBadCredential means that the credential is not valid.
+	// ErrBadCredential means that the credential is not valid (HTTP 401, with an
+	// [Authenticator.Challenge]).
 	ErrBadCredential = errors.New("bad credential")
-	// ErrUnavailable means that the issuer's keys, which would verify the credential, could not be
+	// ErrUnavailable means that a JWT could not be verified, because the issuer's keys could not be
 	// fetched.
 	ErrUnavailable = errors.New("identity provider not available")
 )
 
-// ScopeError means that a valid token lacks required scopes. Request contains the scopes that
-// clients should request.
+// ScopeError means that a valid token lacks required scopes (HTTP 403, with an
+// [Authenticator.Challenge]). Clients should get a new token with the scopes in Request.
 type ScopeError struct{ Required, Request []string }
 
 func (e *ScopeError) Error() string {
 	return "the token lacks one of the required scopes: " + strings.Join(e.Required, " ")
 }
 
-// Credential authenticates a client with the current [Authenticator]. It is used again after a
+// Credential authenticates a client with the current [Authenticator]. It is called again after each
 // reload.
 type Credential func(context.Context, *Authenticator) (policy.Principal, error)
 
-// Vouched returns the credential of a principal that the operator has named. Without an auth block,
-// the principal is in every team.
+// Vouched returns the credential of a principal that the operator has named, as with --as. It is
+// always accepted. If there is no auth block, the principal is in every team.
 func Vouched(principal policy.Principal) Credential {
 	return func(_ context.Context, a *Authenticator) (policy.Principal, error) {
 		p := principal
@@ -243,14 +243,14 @@ func Vouched(principal policy.Principal) Credential {
 	}
 }
 
-// FromCertificate authenticates a client by its certificate. The TLS handshake has verified it
-// against an authority of the configuration. The error is [ErrBadCredential] or, if the
-// configuration accepts no certificates, [ErrNoCredential].
+// FromCertificate authenticates a client by its certificate, which the TLS handshake has verified. If
+// the configuration accepts no certificates, the client counts as a client without a credential. The
+// error is [ErrNoCredential] or [ErrBadCredential].
 func (a *Authenticator) FromCertificate(leaf *x509.Certificate) (policy.Principal, error) {
 	if a.auth == nil || a.auth.ClientCertificates == nil {
 		return a.anonymous()
 	}
-	// The handshake checked this as well, but a connection may outlast its certificate.
+	// Check again after the handshake: a connection may outlast its certificate.
 	if !time.Now().Before(leaf.NotAfter) {
 		return policy.Principal{}, fmt.Errorf("%w: the certificate has expired", ErrBadCredential)
 	}
@@ -273,9 +273,8 @@ func certifiedName(leaf *x509.Certificate) string {
 	return leaf.Subject.CommonName
 }
 
-// ClientAddress returns the network address of a request's client, for logs, spans, and bounds on
-// callers without a credential. It follows X-Forwarded-For from hop to hop while the hop that added
-// an address is a trusted proxy.
+// ClientAddress returns the network address of a request's client: the peer of the connection or, if
+// that is a trusted proxy, the last address in X-Forwarded-For that is not a trusted proxy's.
 func ClientAddress(r *http.Request, gateway *config.Gateway) string {
 	host, _, err := net.SplitHostPort(r.RemoteAddr)
 	if err != nil {
@@ -295,8 +294,8 @@ func ClientAddress(r *http.Request, gateway *config.Gateway) string {
 	return host
 }
 
-// FromProxy reports whether a trusted proxy has sent the request.
+// FromProxy reports whether the peer of the request's connection is a trusted proxy.
 func FromProxy(r *http.Request, gateway *config.Gateway) bool {
-	host, _, _ := net.SplitHostPort(r.RemoteAddr) // without a port, the host is empty and not trusted
+	host, _, _ := net.SplitHostPort(r.RemoteAddr) // after an error, host is empty, which is no proxy
 	return gateway.IsProxy(host)
 }

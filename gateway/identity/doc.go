@@ -1,8 +1,7 @@
 // Package identity answers: who is calling?
 //
-// An [Authenticator] turns a credential into a principal. There are three kinds of sources: all
-// token blocks together; each jwt block, which is an issuer of access tokens; and client
-// certificates.
+// An [Authenticator] turns a credential into a principal. Its sources of principals are the token
+// blocks, each jwt block (an issuer of access tokens), and client certificates.
 //
 //	Authorization: Bearer …  ─▶ the hash of a token block?  ─▶ its label and groups
 //	                         └▶ a JWT? ─▶ its iss selects the block ─▶ signature, aud, exp, nbf ─▶ claims, scopes
@@ -14,13 +13,13 @@
 //
 // Promises:
 //
-//   - A bad credential is always an error, even if none is required.
-//   - If an issuer cannot be reached, tokens are neither accepted nor bad: the error is
-//     [ErrUnavailable]. Tokens that were accepted before stay accepted until they expire.
-//   - Without an auth block credentials are ignored: everyone is anonymous and a member of every
+//   - A bad credential is always an error, even if no credential is required.
+//   - If an issuer's keys cannot be fetched, the error for its tokens is [ErrUnavailable] and not
+//     [ErrBadCredential]. Tokens that were verified before are accepted until they expire.
+//   - If there is no auth block, credentials are ignored: everyone is anonymous and a member of every
 //     team.
-//   - Errors contain no secret, and of a JWT at most iss, aud and exp. Response times reveal
+//   - Errors contain no secret. They repeat at most iss, aud and exp of a JWT. Response times reveal
 //     nothing about the configured tokens.
-//   - An Authenticator is safe for concurrent use. Only the issuers' keys and the tokens that they
-//     verified change. Nothing is fetched before the first JWT, and no goroutine outlives a call.
+//   - An Authenticator is safe for concurrent use. Its only changing state is the issuers' keys and
+//     the verified tokens. Nothing is fetched before the first JWT, and no goroutine outlives a call.
 package identity

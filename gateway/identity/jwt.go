@@ -20,17 +20,17 @@ import (
 	"github.com/promptweir/promptweir/gateway/policy"
 )
 
-// maxJWT bounds a JWT, in bytes, and so the claims of a principal.
+// maxJWT bounds a JWT, in bytes. Base64 limits the claims of a principal to three quarters of it.
 const maxJWT = 16 << 10
 
 // issuer verifies the tokens of one jwt block.
 type issuer struct {
 	cfg        config.JWT
 	algorithms []jose.SignatureAlgorithm
-	// audiences contains the block's audience. If that is the endpoint's URL, it also contains the
-	// URL for HTTP+SSE, since clients of that transport request tokens for it.
+	// audiences contains the block's audience. If that is the URL of the MCP endpoint, audiences also
+	// contains the URL for HTTP+SSE: clients of that transport request tokens for it.
 	audiences jwt.Audience
-	// source is a short identifier of the issuer, see [policy.Principal].
+	// source is the [policy.Principal.Source] of the issuer's principals.
 	source string
 	keys   *keyring
 }
@@ -43,20 +43,18 @@ func newIssuer(cfg config.JWT, gateway *config.Gateway, logger *slog.Logger) *is
 	for _, name := range cfg.Algorithms {
 		i.algorithms = append(i.algorithms, jose.SignatureAlgorithm(name))
 	}
-	// Use a hash, because an issuer's URL may be long and the source is part of every session
-	// token.
+	// Use a hash: every session token contains the source, and an issuer's URL may be long.
 	sum := sha256.Sum256([]byte(cfg.Issuer))
 	i.source = hex.EncodeToString(sum[:12])
 	return i
 }
 
-// fromJWT authenticates a caller by a JWT with this SHA-256. The token's iss, not yet verified,
-// selects the issuer that verifies it.
+// fromJWT authenticates a caller by a JWT; sum is its SHA-256. The jwt blocks of the token's issuer
+// verify it.
 func (a *Authenticator) fromJWT(
 	ctx context.Context, credential string, sum [sha256.Size]byte,
 ) (policy.Principal, error) {
-	// Verifying a signature takes most of a request's time, so verified tokens are cached by their
-	// hash.
+	// Look for a verified token first: verifying a signature takes most of a request's time.
 	for _, i := range a.issuers {
 		if who, ok := i.keys.verified(ctx, sum); ok {
 			return who, nil
@@ -67,13 +65,14 @@ func (a *Authenticator) fromJWT(
 			ErrBadCredential, maxJWT)
 	}
 	refusal := fmt.Errorf("%w: there is no jwt block", ErrBadCredential)
-	// Several blocks may have the same issuer with different audiences, so all of them are tried.
+	// Try all blocks: several may have the same issuer with different audiences.
 	for n, i := range a.issuers {
 		who, err := i.principal(ctx, credential, sum)
 		if err == nil {
 			return who, nil
 		}
-		// A missing scope or an unavailable provider explains more than another block's refusal.
+		// Prefer the error of a block with the token's issuer. Among such errors, prefer a missing scope
+		// or an unavailable provider to a bad credential.
 		if n == 0 || errors.Is(refusal, ErrBadCredential) && !errors.Is(err, errOtherIssuer) {
 			refusal = err
 		}
@@ -81,7 +80,7 @@ func (a *Authenticator) fromJWT(
 	return policy.Principal{}, refusal
 }
 
-// errOtherIssuer means that the token is from an issuer without a jwt block.
+// errOtherIssuer means that the token's issuer is not the issuer of the jwt block.
 var errOtherIssuer = errors.New("no jwt block has the issuer of the token")
 
 // principal verifies a token and caches the result until the token expires.
@@ -90,7 +89,7 @@ func (i *issuer) principal(ctx context.Context, credential string, sum [sha256.S
 	if err != nil {
 		return policy.Principal{}, i.refuse("the token is not a JWT with one of the block's signing algorithms")
 	}
-	// Before the signature is verified, only the claim that selects the issuer is read.
+	// Read only the issuer before the signature is verified.
 	var unverified struct {
 		Issuer string `json:"iss"`
 	}
@@ -114,44 +113,45 @@ func (i *issuer) principal(ctx context.Context, credential string, sum [sha256.S
 	return who, nil
 }
 
-// refuse returns the error of a bad token. Of the token, why may repeat only aud and exp, which
-// explain most refusals and are not secret.
+// refuse returns the error for a bad token. Its text may repeat aud and exp, which are not secret, but
+// nothing else of the token.
 func (i *issuer) refuse(why string) error {
 	return fmt.Errorf("%w: jwt %q: %s", ErrBadCredential, i.cfg.Name, why)
 }
 
-// mayBeAccessToken reports whether a token's header has no typ, an unspecific one, or the typ of an
-// access token (RFC 9068, section 2.1). Logout tokens and proofs of possession are signed with the
-// same keys and must not count as access tokens.
+// mayBeAccessToken reports whether a token's header has no typ, the typ JWT, or the typ of an access
+// token (RFC 9068, section 2.1). Issuers sign logout tokens and other kinds with the same keys: they
+// must not count as access tokens.
 func mayBeAccessToken(credential string) bool {
-	// Parse the header again, because the library drops members that are null.
+	// Parse the header again: the library drops a typ that is null.
 	encoded, _, _ := strings.Cut(credential, ".")
 	raw, err := base64.RawURLEncoding.DecodeString(encoded)
 	var header map[string]json.RawMessage
 	if err != nil || json.Unmarshal(raw, &header) != nil {
 		return false
 	}
-	stated, ok := header[jose.HeaderType]
+	value, ok := header[jose.HeaderType]
 	if !ok {
 		return true
 	}
-	var kind *string // nil means null
-	if json.Unmarshal(stated, &kind) != nil || kind == nil {
+	var kind *string // nil for null
+	if json.Unmarshal(value, &kind) != nil || kind == nil {
 		return false
 	}
 	name := strings.TrimPrefix(strings.ToLower(*kind), "application/")
 	return name == "jwt" || strings.HasSuffix(name, "at+jwt")
 }
 
-// verify returns the claims of a token with a valid signature, and the keys that verified it. If
-// the token's key is unknown, it fetches the keys again, since the key may be new.
+// verify returns the claims of a token with a valid signature, and the key set that verified it. If no
+// key verifies the token and its key may be new, verify fetches the keys again.
 func (i *issuer) verify(ctx context.Context, token *jwt.JSONWebToken, header jose.Header) ([]byte, *keySet, error) {
 	keys, err := i.keys.get(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
 	claims, tried := keys.verify(token, header)
-	// Without a key ID, the signature may be forged or made with a new key.
+	// The key may be new if none was eligible. Without a key ID, it may be new even if the eligible
+	// keys failed.
 	if claims == nil && (!tried || header.KeyID == "") {
 		if keys, err = i.keys.newer(ctx, keys); err != nil {
 			return nil, nil, err
@@ -167,20 +167,18 @@ func (i *issuer) verify(ctx context.Context, token *jwt.JSONWebToken, header jos
 	return nil, nil, i.refuse("none of the issuer's keys can have signed the token")
 }
 
-// read turns verified claims into a principal.
+// read checks verified claims and returns their principal.
 func (i *issuer) read(signed []byte) (who policy.Principal, err error) {
 	var registered jwt.Claims
 	var claims map[string]any
 	if json.Unmarshal(signed, &registered) != nil || json.Unmarshal(signed, &claims) != nil {
 		return who, i.refuse("the claims are malformed")
 	}
-	// The library accepts a token without exp. The gateway does not, because a leaked token would
-	// be valid forever.
+	// Require exp, which the library does not: a leaked token without it would be valid forever.
 	if registered.Expiry == nil {
 		return who, i.refuse("the claim exp is missing")
 	}
-	// An issuer signs for many audiences. Without this check each of them could use its callers'
-	// tokens here.
+	// Check the audience: otherwise every other server of the issuer could use its callers' tokens here.
 	expected := jwt.Expected{Issuer: i.cfg.Issuer, AnyAudience: i.audiences, Time: time.Now()}
 	switch err := registered.ValidateWithLeeway(expected, i.cfg.Leeway); {
 	case errors.Is(err, jwt.ErrInvalidAudience):
@@ -197,8 +195,7 @@ func (i *issuer) read(signed []byte) (who policy.Principal, err error) {
 	if err != nil {
 		return policy.Principal{}, err
 	}
-	// Scopes come last, so that only clients with an otherwise valid token learn the required
-	// scopes.
+	// Check scopes last: only clients with an otherwise valid token may learn the required scopes.
 	if !i.granted(claims) {
 		return policy.Principal{}, &ScopeError{i.cfg.Scopes, i.cfg.RequestScopes}
 	}
@@ -207,9 +204,9 @@ func (i *issuer) read(signed []byte) (who policy.Principal, err error) {
 	return who, nil
 }
 
-// subject returns the claim that identifies the caller. An e-mail address counts only if the issuer
-// has verified it: where people register themselves, anyone can claim any address. A proxy in front
-// of the gateway admits only known people, and sends no such claim.
+// subject returns the subject from the claim that identifies the caller. If the claim is an e-mail
+// address, the issuer must have verified it: with some issuers, people can choose any address. A
+// proxy's token needs no email_verified, because the proxy admits only people that it knows.
 func (i *issuer) subject(claims map[string]any) (string, error) {
 	name, ok := claims[i.cfg.SubjectClaim].(string)
 	if !ok {
@@ -222,7 +219,8 @@ func (i *issuer) subject(claims map[string]any) (string, error) {
 	return subject(i.cfg.As, name)
 }
 
-// groups returns the caller's groups: a list of strings, one string, or none.
+// groups returns the caller's groups from the claim, which may be a list of strings, one string, or
+// absent.
 func (i *issuer) groups(claims map[string]any) ([]string, error) {
 	switch claim := claims[i.cfg.GroupsClaim].(type) {
 	case nil:
@@ -245,12 +243,12 @@ func (i *issuer) groups(claims map[string]any) ([]string, error) {
 		" is neither a string nor a list of strings")
 }
 
-// granted reports whether a token has all required scopes, in "scope" (RFC 9068) or otherwise in
-// "scp".
+// granted reports whether a token has all required scopes. They are in the claim scope (RFC 9068) or,
+// with some providers, in scp.
 func (i *issuer) granted(claims map[string]any) bool {
 	claim := claims["scope"]
 	if claim == nil {
-		claim = claims["scp"] // the name with some providers
+		claim = claims["scp"]
 	}
 	var has []string
 	switch claim := claim.(type) {
@@ -263,6 +261,5 @@ func (i *issuer) granted(claims map[string]any) bool {
 			}
 		}
 	}
-	// Elements that are not strings are ignored: they grant nothing.
 	return !slices.ContainsFunc(i.cfg.Scopes, func(scope string) bool { return !slices.Contains(has, scope) })
 }

@@ -28,48 +28,47 @@ import (
 const (
 	// fetchTimeout bounds the fetch of an issuer's keys.
 	fetchTimeout = 5 * time.Second
-	// keyLife is the time after which keys are fetched again, because the issuer may have withdrawn
-	// a key.
+	// keyLife is the age at which keys are fetched again: the issuer may have withdrawn one.
 	keyLife = 15 * time.Minute
-	// fetchInterval is the minimum time between two fetches from an issuer, because anyone can send
-	// tokens with invented keys. Until a fetch has succeeded, it is firstFetchInterval.
-	fetchInterval      = 10 * time.Second
+	// fetchInterval is the minimum time between two fetches from an issuer: anyone can send tokens with
+	// unknown key IDs, which cause fetches.
+	fetchInterval = 10 * time.Second
+	// firstFetchInterval replaces fetchInterval until a fetch has succeeded.
 	firstFetchInterval = time.Second
-	// maxDocument bounds a document of an issuer, in bytes, and maxKeys the keys in it.
+	// maxDocument bounds a document of an issuer, in bytes.
 	maxDocument = 1 << 20
-	maxKeys     = 100
+	// maxKeys bounds the keys of an issuer. Additional keys are ignored.
+	maxKeys = 100
 	// maxVerified bounds the cached tokens of an issuer.
 	maxVerified = 2048
 	// minRSABits is the minimum size of an RSA key (RFC 7518, section 3.3).
 	minRSABits = 2048
 )
 
-// keyring contains an issuer's keys. They are fetched at the first use.
+// keyring fetches an issuer's keys at the first use, and keeps them current.
 type keyring struct {
 	cfg    config.JWT
 	logger *slog.Logger
 	client *http.Client
 
-	// set is nil until a fetch has succeeded. Requests read it without the lock.
-	set atomic.Pointer[keySet]
-	mu  sync.Mutex // guards the fields below
-	// fetched is the start of the last fetch, failed the error of the last completed fetch.
-	fetched time.Time
-	failed  error
-	// fetching is closed at the end of the fetch in progress; nil if there is none.
-	fetching chan struct{}
+	// set is nil until a fetch has succeeded. Requests read it without the mutex.
+	set      atomic.Pointer[keySet]
+	mu       sync.Mutex    // guards the fields below
+	fetched  time.Time     // the start of the last fetch
+	failed   error         // the error of the last completed fetch
+	fetching chan struct{} // closed at the end of the current fetch; nil if there is none
 }
 
 func newKeyring(cfg config.JWT, logger *slog.Logger) *keyring {
 	return &keyring{cfg: cfg, logger: logger, client: &http.Client{
 		Timeout: fetchTimeout,
-		// A redirect would let someone other than the issuer provide the keys.
+		// Follow no redirect: it could lead to a server that is not the issuer's.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}
 }
 
-// inherit copies the keys of another ring of the same issuer. It does not copy verified tokens:
-// under the new configuration they may have another principal, or none.
+// inherit copies the keys of another keyring of the same issuer. It does not copy the verified tokens:
+// the new configuration may give them other principals or refuse them.
 func (k *keyring) inherit(predecessor *keyring) {
 	set := predecessor.set.Load()
 	if set == nil {
@@ -81,12 +80,12 @@ func (k *keyring) inherit(predecessor *keyring) {
 	k.set.Store(newKeySet(set.keys, set.at))
 }
 
-// keySet contains an issuer's keys at one time, and the tokens that they verified. Each fetch makes a
-// new set, so that no token outlives its key.
+// keySet contains the keys of one fetch and the tokens that they verified. Each fetch makes a new set,
+// so that no verified token outlives its key.
 type keySet struct {
 	keys []jose.JSONWebKey
-	at   time.Time
-	// tokens has the principal of each verified token by the token's SHA-256.
+	at   time.Time // the end of the fetch
+	// tokens contains the principal of each verified token, by the token's SHA-256.
 	tokens *lru.Cache[[sha256.Size]byte, policy.Principal]
 }
 
@@ -95,8 +94,8 @@ func newKeySet(keys []jose.JSONWebKey, at time.Time) *keySet {
 	return &keySet{keys, at, tokens}
 }
 
-// verify returns the payload of a token if one of the keys verifies it. tried reports whether any
-// key was eligible.
+// verify returns the payload of a token if one of the keys verifies it, else nil. tried is true if the
+// key ID and the algorithm of at least one key matched.
 func (s *keySet) verify(token *jwt.JSONWebToken, header jose.Header) (payload []byte, tried bool) {
 	for _, key := range s.keys {
 		if header.KeyID != "" && key.KeyID != header.KeyID || key.Algorithm != "" &&
@@ -104,7 +103,7 @@ func (s *keySet) verify(token *jwt.JSONWebToken, header jose.Header) (payload []
 			continue
 		}
 		tried = true
-		// Several keys may have the same ID, for example one per algorithm.
+		// Go on after a failure: several keys may have the same ID, for example one per algorithm.
 		var raw json.RawMessage
 		if err := token.Claims(key.Key, &raw); err == nil {
 			return raw, true
@@ -113,22 +112,24 @@ func (s *keySet) verify(token *jwt.JSONWebToken, header jose.Header) (payload []
 	return nil, tried
 }
 
-// verified returns the principal of a token that the current keys have verified before, unless the
-// token has expired. If new keys are due and cannot be fetched, the previous ones stay current.
+// verified returns the principal of a token that the current keys have verified before. ok is false if
+// there is no such token or if it has expired. Keys that are too old are fetched first; if that fails,
+// the old keys stay current.
 func (k *keyring) verified(ctx context.Context, sum [sha256.Size]byte) (policy.Principal, bool) {
 	set := k.set.Load()
 	if set == nil {
 		return policy.Principal{}, false
 	}
 	found, ok := set.tokens.Get(sum)
-	if ok && time.Since(set.at) > keyLife { // keys may have been withdrawn
+	if ok && time.Since(set.at) > keyLife {
 		k.refresh(ctx, false)
 		found, ok = k.set.Load().tokens.Get(sum)
 	}
 	return found, ok && time.Now().Before(found.Expires)
 }
 
-// get returns the issuer's keys. If a fetch fails, it returns the previous keys.
+// get returns the issuer's keys, or [ErrUnavailable] if they were never fetched. Keys that are too old
+// are fetched again; if that fails, get returns the old keys.
 func (k *keyring) get(ctx context.Context) (*keySet, error) {
 	set := k.set.Load()
 	if set == nil || time.Since(set.at) > keyLife {
@@ -141,28 +142,29 @@ func (k *keyring) get(ctx context.Context) (*keySet, error) {
 	return set, nil
 }
 
-// newer returns newer keys than the given set, or the same set if the issuer has no newer keys. The
-// error means that they cannot be fetched, so that it is unknown whether the token is valid.
+// newer fetches the keys again and returns them. It returns the same set if that was fetched a moment
+// ago, and [ErrUnavailable] if there are no newer keys because a fetch failed.
 func (k *keyring) newer(ctx context.Context, than *keySet) (*keySet, error) {
 	k.refresh(ctx, true)
 	k.mu.Lock()
-	failed := k.failed != nil || k.fetching != nil // a fetch in progress means that ctx has ended first
+	failed := k.failed != nil || k.fetching != nil // a fetch is still in progress if ctx ended the wait
 	k.mu.Unlock()
 	set := k.set.Load()
-	// A failed fetch does not matter if another fetch has brought new keys.
+	// A failed fetch does not matter if another fetch has returned newer keys.
 	if failed && set == than {
 		return nil, k.unavailable()
 	}
 	return set, nil
 }
 
-// unavailable returns the error for tokens that cannot be verified now.
+// unavailable returns the error for tokens that cannot be verified without keys.
 func (k *keyring) unavailable() error {
 	return fmt.Errorf("%w: the keys of jwt %q are unknown", ErrUnavailable, k.cfg.Name)
 }
 
-// refresh fetches the issuer's keys, unless they were fetched a moment ago. Only one caller fetches
-// at a time. Other callers use the current keys or, if wait is true, wait for the end of the fetch.
+// refresh fetches the issuer's keys, unless the last fetch began less than fetchInterval ago. Only one
+// caller fetches at a time. For other callers, refresh returns immediately or, if wait is true, at the
+// end of the fetch.
 func (k *keyring) refresh(ctx context.Context, wait bool) {
 	k.mu.Lock()
 	if fetching := k.fetching; fetching != nil {
@@ -187,12 +189,11 @@ func (k *keyring) refresh(ctx context.Context, wait bool) {
 	k.fetched, k.fetching = time.Now(), ended
 	k.mu.Unlock()
 
-	// All waiting callers need the result, so the fetch does not end with the request that started
-	// it.
+	// The fetch does not end with the request that started it: other callers wait for the result.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), fetchTimeout)
 	defer cancel()
 	var err error
-	defer func() { // deferred, because after a panic no fetch would ever begin
+	defer func() { // deferred, so that a panic does not block all later fetches
 		k.mu.Lock()
 		k.failed, k.fetching = err, nil
 		k.mu.Unlock()
@@ -228,13 +229,13 @@ func (k *keyring) fetch(ctx context.Context) error {
 	return nil
 }
 
-// discover returns the URL of the issuer's keys from its metadata, by OpenID Connect Discovery or
-// otherwise by RFC 8414.
+// discover returns the URL of the issuer's keys from its metadata. It tries OpenID Connect Discovery,
+// then RFC 8414.
 func (k *keyring) discover(ctx context.Context) (string, error) {
 	var failures []error
 	for _, at := range metadataURLs(k.cfg.Issuer) {
 		document, err := k.document(ctx, at)
-		if err != nil { // most providers have only one of the URLs
+		if err != nil { // most issuers serve only one of the URLs
 			failures = append(failures, err)
 			continue
 		}
@@ -245,7 +246,7 @@ func (k *keyring) discover(ctx context.Context) (string, error) {
 		switch err := json.Unmarshal(document, &metadata); {
 		case err != nil:
 			return "", fmt.Errorf("%s: %w", at, err)
-		case metadata.Issuer != k.cfg.Issuer: // they must be identical (RFC 8414, section 3.3)
+		case metadata.Issuer != k.cfg.Issuer: // required by RFC 8414, section 3.3
 			return "", fmt.Errorf("%s is the metadata of another issuer", at)
 		}
 		if metadata.JWKS, err = config.ParseProvider(metadata.JWKS); err != nil {
@@ -256,19 +257,19 @@ func (k *keyring) discover(ctx context.Context) (string, error) {
 	return "", errors.Join(failures...)
 }
 
-// metadataURLs returns the URLs of an issuer's metadata, most likely first.
+// metadataURLs returns the possible URLs of an issuer's metadata, the most likely first.
 func metadataURLs(issuer string) []string {
 	bare := strings.TrimSuffix(issuer, "/")
 	urls := []string{bare + "/.well-known/openid-configuration"}
 	if u, err := url.Parse(bare); err == nil {
-		// RFC 8414 inserts the well-known part before the issuer's path; OpenID Connect appends it.
+		// RFC 8414 inserts the well-known part before the issuer's path. OpenID Connect appends it.
 		urls = append(urls,
 			u.Scheme+"://"+u.Host+"/.well-known/oauth-authorization-server"+u.EscapedPath())
 	}
 	return urls
 }
 
-// document fetches one JSON document.
+// document returns the body of a GET with status 200, at most maxDocument bytes.
 func (k *keyring) document(ctx context.Context, at string) ([]byte, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, at, nil)
 	if err != nil {
@@ -290,9 +291,9 @@ func (k *keyring) document(ctx context.Context, at string) ([]byte, error) {
 	return body, err
 }
 
-// parseKeys returns the keys of a JWK set that verify signatures. It ignores unknown kinds of keys
-// (RFC 7517, section 5), and symmetric keys, because anyone who can read the document could sign
-// with them.
+// parseKeys returns the public keys for signatures in a JWK set; an error if there are none. It
+// ignores unknown types of keys (RFC 7517, section 5). It also ignores symmetric keys: anyone who can
+// read the document could sign with them.
 func parseKeys(document []byte) ([]jose.JSONWebKey, error) {
 	var list struct{ Keys []json.RawMessage }
 	if err := json.Unmarshal(document, &list); err != nil {
@@ -321,8 +322,7 @@ func verifies(key jose.JSONWebKey) bool {
 
 // mayVerify reports whether a key's key_ops, if present, include verify (RFC 7517, section 4.3).
 func mayVerify(raw []byte) bool {
-	// The library does not parse key_ops.
-	var key struct {
+	var key struct { // jose.JSONWebKey has no key_ops
 		Operations []string `json:"key_ops"`
 	}
 	err := json.Unmarshal(raw, &key)

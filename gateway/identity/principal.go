@@ -9,12 +9,12 @@ import (
 	"github.com/promptweir/promptweir/gateway/policy"
 )
 
-// principalSyntax ends the errors about a principal's text.
+// principalSyntax ends each error of ParsePrincipal about syntax.
 const principalSyntax = "write one user:NAME and any number of group:NAME, as in user:alice,group:payments"
 
 // ParsePrincipal parses the value of the flag --as, such as "user:alice,group:payments".
-// "user:anonymous" is a caller without a credential. With groups only, the subject is empty. It uses
-// no configuration: if there is no auth block, the caller sets EveryTeam.
+// "user:anonymous" is a caller without a credential. If there are only groups, the subject is empty.
+// ParsePrincipal does not set EveryTeam, which depends on the configuration.
 func ParsePrincipal(as string) (policy.Principal, error) {
 	var who policy.Principal
 	for part := range strings.SplitSeq(as, ",") {
@@ -45,9 +45,9 @@ func ParsePrincipal(as string) (policy.Principal, error) {
 
 func refused(why string, args ...any) error { return fmt.Errorf(why+": "+principalSyntax, args...) }
 
-// NamedPrincipal parses a principal like [ParsePrincipal], adds the claims, a JSON object, and sets
-// the fields that follow from the configuration. Without claims, rules that read an issuer's claims
-// are undecided. If as contains only groups, the principal is a member of them that no rule names.
+// NamedPrincipal is like [ParsePrincipal], but also sets Claims to a JSON object and the fields that
+// depend on the configuration. If claims is empty and the principal may be a jwt issuer's, its claims
+// are unknown. If as contains only groups, the subject becomes a text that no rule can name.
 func NamedPrincipal(cfg *config.Config, as, claims string) (policy.Principal, error) {
 	principal, err := ParsePrincipal(as)
 	if err != nil {
@@ -55,20 +55,19 @@ func NamedPrincipal(cfg *config.Config, as, claims string) (policy.Principal, er
 	}
 	likely := principal.Subject
 	if likely == "" {
-		likely = "user:" + strings.TrimPrefix(principal.Groups[0], "group:") // a subject of the group's issuer
+		likely = "user:" + strings.TrimPrefix(principal.Groups[0], "group:") // has the prefix of the group's issuer
 		principal.Subject = "somebody in " + strings.Join(principal.Groups, ",")
 	}
-	// Without an auth block, everyone is a member of every team.
 	principal.EveryTeam = cfg.Auth == nil
 	principal.Claims = claims
 	principal.ClaimsUnknown = claims == "" && cfg.Auth.MayIssue(likely)
 	return principal, nil
 }
 
-// maxSubject bounds a subject with its prefix, in bytes. It is part of every session token.
+// maxSubject bounds a subject with its prefix, in bytes: every session token contains it.
 const maxSubject = 600
 
-// groups returns a principal's groups for the names from a source.
+// groups returns a principal's groups for the names of groups in a credential.
 func groups(as string, names []string) []string {
 	var groups []string
 	for _, name := range names {
@@ -77,15 +76,14 @@ func groups(as string, names []string) []string {
 	return groups
 }
 
-// subject returns a principal's subject for the name in a credential. Names in the configuration
-// are validated when it is loaded.
+// subject returns a principal's subject for the name in a credential, or [ErrBadCredential] if the
+// name is not valid.
 func subject(as, name string) (string, error) {
 	subject := "user:" + config.Qualify(as, name)
 	_, err := config.ParseSelector(subject)
 	switch {
 	case err != nil:
 		return "", fmt.Errorf("%w: the subject is empty or contains white space", ErrBadCredential)
-	// No issuer may use the subject of callers without a credential.
 	case subject == policy.AnonymousSubject:
 		return "", fmt.Errorf("%w: the subject is reserved for callers without a credential",
 			ErrBadCredential)

@@ -12,20 +12,20 @@ import (
 	"github.com/promptweir/promptweir/gateway/snapshot"
 )
 
-// Answer explains who sees an exposed name, for people and programs.
+// Answer is the result of [Ask]: who sees an exposed name, and why.
 type Answer struct {
 	Name string `json:"name"`
 	// Principal is empty if the answer is about all principals.
 	Principal string `json:"principal,omitempty"`
-	// Visible is true if the principal sees the prompt or, in an answer about all principals, if
-	// any of them does. If it is unknown whether an upstream offers the prompt, Visible assumes
-	// that one does.
+	// Visible is true if the principal sees the prompt or, in an answer about all principals, if any
+	// principal does. An upstream with an unknown list counts as offering the prompt.
 	Visible bool `json:"visible"`
-	// Undecided is true if the prompt is not visible, and that depends on unknown facts.
+	// Undecided is true if the decision about any of the upstreams depends on unknown facts.
 	Undecided bool `json:"undecided,omitempty"`
-	// Offered describes which upstreams offer the prompt.
+	// Offered is a sentence about the upstreams that offer the prompt.
 	Offered string `json:"offered"`
-	// Upstreams are the upstreams that offer the prompt, or may do so.
+	// Upstreams are the upstreams that offer the prompt or may offer it. If there are none, an answer
+	// about one principal contains the upstreams whose prefix matches the name.
 	Upstreams []AnswerUpstream `json:"upstreams"`
 }
 
@@ -36,32 +36,33 @@ type AnswerUpstream struct {
 	// Own is the upstream's own name for the prompt. It is empty if the answer is about all
 	// principals.
 	Own string `json:"own_name,omitempty"`
-	// Offers is "yes", "no" or "unknown".
+	// Offers is "yes", "no", or "unknown" if the upstream's list is unknown.
 	Offers  string `json:"offers"`
 	Visible bool   `json:"visible"`
 	// Undecided is true if the decision depends on unknown facts. If so, Visible is false.
 	Undecided bool `json:"undecided,omitempty"`
-	// Verdict is the decision in words. If the upstream does not offer the prompt, Verdict assumes
-	// that it does.
+	// Verdict is the decision in words, as if the upstream offered the prompt. It is empty if the
+	// answer is about all principals.
 	Verdict string `json:"-"`
-	// Rule and Reason explain why the principal sees the prompt or not. If the answer is about all
-	// principals, they explain only why no principal sees it.
+	// Rule and Reason explain the decision. If the answer is about all principals, they are set only if
+	// no principal sees the prompt.
 	Rule   string        `json:"rule,omitempty"`
 	Reason string        `json:"reason,omitempty"`
 	Steps  []policy.Step `json:"steps,omitempty"`
-	// Readers see the prompt, if the answer is about all principals.
+	// Readers are the principals who see the prompt. It is nil if the answer is about one principal.
 	Readers []AnswerReader `json:"readers,omitempty"`
 }
 
-// AnswerReader is a user or group that sees a prompt, and the location and the title of the rule.
+// AnswerReader is a user or group that sees a prompt, with the location (Rule) and the title (By) of
+// the rule that shows it.
 type AnswerReader struct {
 	Who  string `json:"who"`
 	Rule string `json:"rule"`
 	By   string `json:"by"`
 }
 
-// Ask returns who sees an exposed name: for a principal, whether it does and why; for nil, all
-// readers.
+// Ask explains whether a principal sees an exposed name. If principal is nil, it returns all readers
+// of the name.
 func Ask(s *snapshot.Snapshot, principal *policy.Principal, name string) *Answer {
 	answer := &Answer{Name: name, Upstreams: []AnswerUpstream{}}
 	if principal != nil {
@@ -79,7 +80,7 @@ func Ask(s *snapshot.Snapshot, principal *policy.Principal, name string) *Answer
 	return answer
 }
 
-// add adds the explanation for one upstream.
+// add adds the answer for the prompt of one upstream.
 func (a *Answer) add(x *Explanation) {
 	u := AnswerUpstream{
 		Upstream: x.Upstream, Team: x.Team, Own: x.Own, Offers: "yes",
@@ -103,7 +104,7 @@ func (a *Answer) add(x *Explanation) {
 	a.Upstreams = append(a.Upstreams, u)
 }
 
-// IsOffered reports whether an upstream offers the prompt or may do so.
+// IsOffered reports whether an upstream offers the prompt or may offer it.
 func (a *Answer) IsOffered() bool {
 	return slices.ContainsFunc(a.Upstreams, func(u AnswerUpstream) bool { return u.Offers != "no" })
 }
@@ -113,7 +114,7 @@ func (a *Answer) IsUnknown() bool {
 	return slices.ContainsFunc(a.Upstreams, func(u AnswerUpstream) bool { return u.Offers == "unknown" })
 }
 
-// String returns the answer for a terminal. The answer comes before its reasons.
+// String returns the answer as lines for a terminal.
 func (a *Answer) String() string {
 	var text strings.Builder
 	switch {
@@ -139,7 +140,7 @@ func (a *Answer) String() string {
 	return text.String()
 }
 
-// write writes the part about one upstream.
+// write writes the answer about one principal and one upstream.
 func (a *Answer) write(text *strings.Builder, u *AnswerUpstream) {
 	rule := cmp.Or(u.Rule, "no rule")
 	switch {
@@ -169,7 +170,7 @@ func (a *Answer) write(text *strings.Builder, u *AnswerUpstream) {
 	}
 }
 
-// writeReaders writes who sees the prompt of one upstream.
+// writeReaders writes the readers of one upstream's prompt.
 func (a *Answer) writeReaders(text *strings.Builder, u *AnswerUpstream) {
 	if len(u.Readers) == 0 {
 		fmt.Fprintf(text, "nobody sees %s of upstream %s (team %s): %s\n", a.Name, u.Upstream, u.Team, u.Reason)
@@ -187,8 +188,8 @@ func (a *Answer) writeReaders(text *strings.Builder, u *AnswerUpstream) {
 	}
 }
 
-// offered returns a clause about the upstreams that offer a name: a report, the owners, the reason
-// why a prompt is left out, or the upstreams with unknown lists.
+// offered returns the text of [Answer.Offered]: a report about the name, its owners, the step that
+// leaves the prompt out, the upstreams with unknown lists, or a guess.
 func offered(s *snapshot.Snapshot, name string) string {
 	for _, report := range slices.Backward(s.Reports()) {
 		if report.Name == name {
@@ -221,7 +222,8 @@ func offered(s *snapshot.Snapshot, name string) string {
 	return notOffered + strings.TrimSuffix(guess(s, name), ".")
 }
 
-// guess suggests a listed name in place of an unknown one, preferably a name with the same prefix.
+// guess suggests a listed name that is similar to an unknown name. If there are names with the same
+// prefix, it suggests only such a name.
 func guess(s *snapshot.Snapshot, name string) string {
 	head, own, _ := strings.Cut(name, s.Config.Gateway.Separator)
 	head += s.Config.Gateway.Separator
@@ -240,13 +242,13 @@ func guess(s *snapshot.Snapshot, name string) string {
 }
 
 const (
-	// notOffered is the text for a name that no upstream offers. A guess may follow.
+	// notOffered begins [Answer.Offered] for a name that no upstream offers. A guess may follow.
 	notOffered = "no upstream offers it"
-	// maxGuesses bounds the names that guess compares.
+	// maxGuesses bounds the names that guess compares with the unknown name.
 	maxGuesses = 10_000
 )
 
-// Entries returns the entries that a principal sees; for nil, all entries.
+// Entries returns the entries that a principal sees, or all entries if principal is nil.
 func Entries(s *snapshot.Snapshot, principal *policy.Principal) []*catalog.Entry {
 	if principal == nil {
 		return s.Catalog.Entries()
@@ -254,8 +256,8 @@ func Entries(s *snapshot.Snapshot, principal *policy.Principal) []*catalog.Entry
 	return s.View(s.Policy.Audience(*principal)).Entries()
 }
 
-// Lock returns a lock file that approves all listed prompts, including prompts that the current
-// lock file leaves out. Each name has one definition, from the first upstream.
+// Lock returns a lock file that approves all listed prompts, even if the current lock leaves them out.
+// If several upstreams list the same exposed name, the first one's definition counts.
 func Lock(s *snapshot.Snapshot) config.Lock {
 	seen := map[string]bool{}
 	var prompts []config.LockedPrompt
@@ -263,7 +265,7 @@ func Lock(s *snapshot.Snapshot) config.Lock {
 		for _, definition := range s.Definitions(i) {
 			prompt, err := catalog.ParseDefinition(definition, source.Skills)
 			if err != nil {
-				continue // reported elsewhere, and never listed
+				continue // the catalog leaves out a malformed definition and reports it
 			}
 			name := s.ExposedName(&source, prompt.Name)
 			locked, err := config.NewLockedPrompt(name, source.Upstream, prompt.Nameless())
@@ -276,8 +278,8 @@ func Lock(s *snapshot.Snapshot) config.Lock {
 	return config.NewLock(prompts)
 }
 
-// readerships returns who sees an exposed name, for each upstream that owns it. If the catalog does
-// not have the name, it returns the upstreams that may own it because their lists are unknown.
+// readerships returns the readers of an exposed name for each of its owners. If the catalog does not
+// contain the name, it returns the readers for each upstream that may own it and whose list is unknown.
 func readerships(s *snapshot.Snapshot, name string) (all []AnswerUpstream) {
 	add := func(upstream, team, offers string, definition []byte) {
 		u := AnswerUpstream{Upstream: upstream, Team: team, Offers: offers}
@@ -300,18 +302,18 @@ func readerships(s *snapshot.Snapshot, name string) (all []AnswerUpstream) {
 	}
 	for _, c := range s.Candidates(name) {
 		if _, listed := listedPrompt(s, &c.Source, c.Own); !listed {
-			// Rules with a condition on the definition are left out.
+			// Without a definition, rules with a condition on it do not count.
 			add(c.Source.Upstream, c.Source.Team, "unknown", nil)
 		}
 	}
 	return all
 }
 
-// Admission lists the checks and changes of one upstream's definition on the way into the catalog.
+// Admission lists the steps of one upstream's definition into the catalog.
 type Admission struct {
 	Upstream string
-	// Steps are the prompt block, the lock file and the screen blocks. A step decides if it leaves
-	// the prompt out.
+	// Steps are about the prompt block, the lock file, the screens and more. The first step that leaves
+	// the prompt out decides.
 	Steps []policy.Step
 }
 

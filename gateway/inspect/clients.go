@@ -10,8 +10,8 @@ import (
 	"github.com/promptweir/promptweir/upstream/files"
 )
 
-// ClientLosses returns the losses in the given clients of each prompt that a principal sees. A nil
-// principal selects the prompts that anybody sees. A name that is not empty selects one prompt.
+// ClientLosses returns the losses of each prompt that a principal sees, in the given clients. A nil
+// principal selects all prompts that have a reader. A name that is not empty selects one prompt.
 func ClientLosses(
 	s *snapshot.Snapshot, principal *policy.Principal, name string, of []clients.Client,
 ) (all []clients.Loss) {
@@ -27,7 +27,7 @@ func ClientLosses(
 		}
 		prompt := clients.Prompt{Entry: entry}
 		if file := FilePrompt(s, entry.Owners[0]); file != nil {
-			// After an error the result is nil, and losses in messages stay unknown.
+			// After an error, the result is nil: losses in messages stay unknown.
 			prompt.Result, _ = file.Render(file.Sample(entry.Overrides.AddTo(nil)))
 		}
 		all = append(all, list.Losses(prompt, of)...)
@@ -49,7 +49,8 @@ func isVisible(s *snapshot.Snapshot, e *catalog.Entry) bool {
 	})
 }
 
-// FilePrompt returns an owner's prompt if it comes from a file, even if connectors do not run.
+// FilePrompt returns an owner's prompt if it comes from a file, else nil. It works even if no connector
+// runs.
 func FilePrompt(s *snapshot.Snapshot, owner catalog.Owner) *files.Prompt {
 	if list := s.Files(owner.Upstream); list != nil {
 		return list.Prompt(owner.Name)

@@ -17,12 +17,12 @@ import (
 
 // Comparison is the effect of a change of the configuration.
 type Comparison struct {
-	// Changes follow from the configurations alone.
+	// Changes are the changes of the configuration.
 	Changes []policy.Change `json:"changes"`
-	// Prompts are the changes of prompts in known lists, sorted by name.
+	// Prompts are the changes of the prompts in known lists, sorted by name.
 	Prompts []PromptChange `json:"prompts"`
-	// Unknown are the upstreams with an unknown list in either configuration. A label that now
-	// belongs to another server is one of them, unless the list of that server is also known.
+	// Unknown are the upstreams whose list is unknown in either configuration. Prompts does not
+	// contain their prompts.
 	Unknown []string `json:"unknown,omitempty"`
 }
 
@@ -31,38 +31,38 @@ const (
 	Exposed = "exposed"
 	Hidden  = "hidden"
 	Renamed = "renamed"
-	// Changed is a prompt from files with another definition or text. Definitions of servers are
-	// not compared.
+	// Changed is the kind of a prompt from files with a different definition or text. Definitions of
+	// servers are not compared.
 	Changed = "changed"
 )
 
 // PromptChange is a change of one prompt of an upstream.
 type PromptChange struct {
 	Kind string `json:"kind"`
-	// Name is the exposed name: the new one, or for a hidden prompt the old one.
+	// Name is the new exposed name, or the old one of a hidden prompt.
 	Name string `json:"name"`
-	// Before is the old name of a renamed prompt.
+	// Before is the old exposed name of a renamed prompt.
 	Before   string `json:"before,omitempty"`
 	Upstream string `json:"upstream"`
-	// To are the users and groups to which it is exposed, or from which it is hidden; "*" is
-	// everybody. But contains the exceptions: they saw it before, or still see it.
-	To  []string `json:"to,omitempty"`
+	// To are the users and groups who begin or cease to see the prompt; "*" is everybody.
+	To []string `json:"to,omitempty"`
+	// But are the exceptions if To is everybody: readers who saw the prompt before, or still see it.
 	But []string `json:"but,omitempty"`
-	// Rule is the location of the deciding block, as PATH:LINE; empty for none. For a prompt that
-	// no rule shows any more, it is the rule in the old configuration.
+	// Rule is the location of the deciding block, as PATH:LINE; empty if there is none. If no rule
+	// shows the prompt any more, it is the rule of the old configuration that showed it.
 	Rule string `json:"rule,omitempty"`
 	// Reason explains the change if Rule does not.
 	Reason string `json:"reason,omitempty"`
-	// UsedBy are the users who used the prompt and lose it, most recent first. Compare leaves it
-	// empty; the caller takes it from an audit log.
+	// UsedBy are the users who used a prompt that is now hidden from them, the most recent first.
+	// [Compare] does not set it: the caller may fill it from an audit log.
 	UsedBy []string `json:"used_by,omitempty"`
 }
 
-// Compare returns the changes from one configuration to another. Each snapshot contains the known
-// lists of its configuration.
+// Compare returns the effects of a change from one configuration to another. Each snapshot contains a
+// configuration and the known lists of its upstreams.
 func Compare(before, after *snapshot.Snapshot) Comparison {
 	c := Comparison{
-		// Use empty slices, so that JSON contains [] and not null.
+		// Empty slices make the JSON contain [] and not null.
 		Changes: append([]policy.Change{}, policy.Diff(before.Config, after.Config)...),
 		Prompts: []PromptChange{}, Unknown: append(before.Unlisted(), after.Unlisted()...),
 	}
@@ -75,12 +75,12 @@ func Compare(before, after *snapshot.Snapshot) Comparison {
 			continue
 		}
 		c.Prompts = append(c.Prompts, changes(after, key, old, is[key])...)
-		if now, kept := is[key]; kept {
+		if now, ok := is[key]; ok {
 			c.Prompts = append(c.Prompts, contentChange(key, now.name, contentBefore, contentAfter)...)
 		}
 	}
 	for key, now := range is {
-		if _, known := was[key]; !known && !slices.Contains(c.Unknown, key.upstream) {
+		if _, ok := was[key]; !ok && !slices.Contains(c.Unknown, key.upstream) {
 			c.Prompts = append(c.Prompts, changes(after, key, exposure{}, now)...)
 		}
 	}
@@ -91,7 +91,7 @@ func Compare(before, after *snapshot.Snapshot) Comparison {
 	return c
 }
 
-// promptKey identifies a prompt independently of its exposed name.
+// promptKey identifies a prompt by its upstream and the upstream's own name for it.
 type promptKey struct{ upstream, own string }
 
 // exposure is a prompt's exposed name and its readers.
@@ -100,7 +100,7 @@ type exposure struct {
 	readers []policy.Reader
 }
 
-// exposures returns the prompts that are visible to anybody.
+// exposures returns the prompts that have at least one reader.
 func exposures(s *snapshot.Snapshot) map[promptKey]exposure {
 	all := map[promptKey]exposure{}
 	for _, entry := range s.Catalog.Entries() {
@@ -136,7 +136,8 @@ func contents(s *snapshot.Snapshot) map[promptKey]content {
 	return all
 }
 
-// contentChange returns the change of a prompt from files that is visible before and after.
+// contentChange returns the change of the definition or text of a prompt that is visible before and
+// after. It returns nil for a prompt that is not from files.
 func contentChange(key promptKey, name string, before, after map[promptKey]content) []PromptChange {
 	was, wasInFiles := before[key]
 	is, isInFiles := after[key]
@@ -160,7 +161,7 @@ func contentChange(key promptKey, name string, before, after map[promptKey]conte
 	return []PromptChange{{Kind: Changed, Name: name, Upstream: key.upstream, Reason: strings.Join(reasons, "; ")}}
 }
 
-// changes returns the changes of one prompt in the new snapshot.
+// changes returns the changes of one prompt's name and readers. A zero exposure has no readers.
 func changes(after *snapshot.Snapshot, key promptKey, was, is exposure) (changes []PromptChange) {
 	if was.name != "" && is.name != "" && was.name != is.name {
 		changes = append(changes, PromptChange{Kind: Renamed, Name: is.name, Before: was.name, Upstream: key.upstream})
@@ -180,8 +181,8 @@ func changes(after *snapshot.Snapshot, key promptKey, was, is exposure) (changes
 	return changes
 }
 
-// beyond returns the readers in after that are not in before, by the rule that shows the prompt to
-// them. If they are everybody, but contains the exceptions.
+// beyond returns the readers of after who are not in before, by the rule that shows the prompt to
+// them. If everybody is a new reader, more contains only "*", and but contains the readers of before.
 func beyond(before, after []policy.Reader) (more map[string][]string, but []string) {
 	more = map[string][]string{}
 	if slices.ContainsFunc(before, policy.Reader.Everybody) {
@@ -195,18 +196,18 @@ func beyond(before, after []policy.Reader) (more map[string][]string, but []stri
 		return more, but
 	}
 	for _, r := range after {
-		if !slices.ContainsFunc(before, func(known policy.Reader) bool { return known.String() == r.String() }) {
+		if !slices.ContainsFunc(before, func(old policy.Reader) bool { return old.String() == r.String() }) {
 			more[r.Rule] = append(more[r.Rule], r.String())
 		}
 	}
 	return more, nil
 }
 
-// whyHidden explains why a principal does not see a prompt that a rule of the old configuration
-// showed.
+// whyHidden explains why readers no longer see a prompt in the new snapshot. before is the rule of the
+// old configuration that showed it.
 func whyHidden(s *snapshot.Snapshot, key promptKey, before string) (rule, reason string) {
-	at, known := s.Index(key.upstream)
-	if !known {
+	at, ok := s.Index(key.upstream)
+	if !ok {
 		return "", fmt.Sprintf("upstream %q is gone", key.upstream)
 	}
 	source := &s.Sources[at]

@@ -14,24 +14,25 @@ import (
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
-// Explanation explains why a principal sees an exposed name or not, for one upstream that may own
-// it.
+// Explanation explains why a principal sees or does not see an exposed name, for one upstream that may
+// own the name.
 type Explanation struct {
 	policy.Decision
 
 	Team, Upstream string
 	// Own is the upstream's own name for the prompt.
 	Own string
-	// Absent is true if the upstream does not offer the prompt. The decision assumes that it does.
-	// Unknown is true if the upstream's list is not completely known, so that it may offer the
-	// prompt.
-	Absent, Unknown bool
+	// Absent is true if the upstream does not offer the prompt. The decision is then about the prompt as
+	// if it existed.
+	Absent bool
+	// Unknown is true if the prompt is not in the known part of the upstream's list, but the list is
+	// incomplete.
+	Unknown bool
 }
 
-// Explain explains an exposed name for each upstream that may own it: its owner and other
-// claimants, the rules that hide and expose it, and the effects of its prompt block, the lock file
-// and the screens. If the prompt is listed, its definition is used. An upstream that is listed and
-// does not offer the prompt is left out, unless no upstream offers it.
+// Explain explains an exposed name for each upstream that may own it: conflicts with other upstreams,
+// the rules that hide and expose the prompt, and the effects of its prompt block, the lock file and the
+// screens. It leaves out upstreams that certainly do not offer the prompt, unless all of them do not.
 func Explain(s *snapshot.Snapshot, principal policy.Principal, name string) []Explanation {
 	var offered, absent []Explanation
 	for _, candidate := range s.Candidates(name) {
@@ -50,7 +51,7 @@ func Explain(s *snapshot.Snapshot, principal policy.Principal, name string) []Ex
 	return offered
 }
 
-// explain explains one upstream, with its prompt if that is known.
+// explain explains an exposed name for one upstream. The prompt is nil if it is not known.
 func explain(
 	s *snapshot.Snapshot, principal policy.Principal, c catalog.Candidate, prompt *catalog.Prompt, name string,
 ) Explanation {
@@ -63,11 +64,11 @@ func explain(
 	return Explanation{Decision: chain.around(decision), Team: c.Source.Team, Upstream: c.Source.Upstream, Own: c.Own}
 }
 
-// listedPrompt returns the prompt with an upstream's own name, or nil, and whether the list is
-// completely known.
+// listedPrompt returns the prompt with an upstream's own name, or nil. listed is true if the
+// upstream's list is complete.
 func listedPrompt(s *snapshot.Snapshot, source *catalog.Source, own string) (prompt *catalog.Prompt, listed bool) {
-	at, known := s.Index(source.Upstream)
-	if !known {
+	at, ok := s.Index(source.Upstream)
+	if !ok {
 		return nil, false
 	}
 	for _, definition := range s.Definitions(at) {
@@ -78,21 +79,20 @@ func listedPrompt(s *snapshot.Snapshot, source *catalog.Source, own string) (pro
 	return nil, s.Listed(at)
 }
 
-// admissionChain explains the steps of one prompt outside of the policy.
+// admissionChain collects the steps of one prompt that are not the policy's.
 type admissionChain struct {
 	snapshot  *snapshot.Snapshot
 	source    *catalog.Source
 	own, name string
-	// prompt is nil if its definition is unknown. Each step replaces it by its own result.
+	// prompt is the prompt after the steps so far; nil if its definition is unknown.
 	prompt *catalog.Prompt
-	// steps are the steps so far. The first that leaves the prompt out decides.
+	// steps are the steps so far. The first step that leaves the prompt out decides.
 	steps []policy.Step
 }
 
 func newAdmissionChain(s *snapshot.Snapshot, c catalog.Candidate, prompt *catalog.Prompt, name string) *admissionChain {
 	chain := &admissionChain{snapshot: s, source: &c.Source, own: c.Own, name: name, prompt: prompt}
-	// The steps are in the order of admission: the lock is about the server's definition; the
-	// screens check the result of the prompt block.
+	// The lock approves the server's definition. The screens check the result of the prompt block.
 	if chain.prompt != nil && chain.prompt.Skill != nil {
 		chain.addStep(chain.source.Place, false, chain.prompt.Skill.About())
 	}
@@ -104,9 +104,9 @@ func newAdmissionChain(s *snapshot.Snapshot, c catalog.Candidate, prompt *catalo
 	return chain
 }
 
-// addLinks explains that clients can read the links in its results.
+// addLinks adds a step if clients can read the links in the prompt's results.
 func (c *admissionChain) addLinks() {
-	if at, known := c.snapshot.Index(c.source.Upstream); known && c.snapshot.Upstreams[at].Resources == config.ResourcesLinked {
+	if at, ok := c.snapshot.Index(c.source.Upstream); ok && c.snapshot.Upstreams[at].Resources == config.ResourcesLinked {
 		c.addStep(c.source.Place, false, `resources = "linked": whoever sees it can read what its results link to`)
 	}
 }
@@ -119,12 +119,12 @@ func (c *admissionChain) addStep(rule string, leavesOut bool, text string) {
 	c.steps = append(c.steps, policy.Step{Rule: rule, Text: text, Decides: leavesOut && c.deciding() < 0})
 }
 
-// deciding returns the index of the step that leaves the prompt out, or -1.
+// deciding returns the index of the deciding step, or -1.
 func (c *admissionChain) deciding() int {
 	return slices.IndexFunc(c.steps, func(step policy.Step) bool { return step.Decides })
 }
 
-// addOverride explains the prompt block.
+// addOverride adds the step of the prompt block, if there is one.
 func (c *admissionChain) addOverride() {
 	block := c.snapshot.PromptBlock(c.source, c.own)
 	if block == nil {
@@ -141,7 +141,8 @@ func (c *admissionChain) addOverride() {
 	c.add(block.Place, false, "its prompt block %s", describe(block))
 }
 
-// overridden returns the prompt after its block; nil if the definition is unknown.
+// overridden returns the prompt with the changes of its prompt block; nil if the definition is
+// unknown.
 func (c *admissionChain) overridden() (*catalog.Prompt, error) {
 	block := c.snapshot.PromptBlock(c.source, c.own)
 	if c.prompt == nil || block == nil {
@@ -151,7 +152,7 @@ func (c *admissionChain) overridden() (*catalog.Prompt, error) {
 	return &overridden, err
 }
 
-// describe lists the changes of a prompt block.
+// describe returns the changes of a prompt block as a text.
 func describe(block *config.Override) string {
 	var parts []string
 	if block.Name != "" {
@@ -174,7 +175,7 @@ func describe(block *config.Override) string {
 	return strings.Join(parts, ", ")
 }
 
-// addLock explains the lock file.
+// addLock adds the step of the lock file, unless locking is off.
 func (c *admissionChain) addLock() {
 	lock := c.snapshot.Config.LockFor(c.source.Team)
 	if lock.Mode == config.LockOff {
@@ -205,14 +206,15 @@ func (c *admissionChain) addLock() {
 	}
 }
 
-// addName explains that a name with invisible characters is not offered to clients.
+// addName adds a step that leaves the prompt out if its name has invisible characters.
 func (c *admissionChain) addName() {
 	if strings.ContainsFunc(c.name, config.IsInvisible) {
 		c.addStep(c.source.Place, true, "its name has invisible characters, so it is left out")
 	}
 }
 
-// addScreens explains the screen blocks, which check the prompt after its block.
+// addScreens applies the prompt block and the screens to the prompt, and adds a step for each screen
+// block.
 func (c *admissionChain) addScreens() {
 	if overridden, err := c.overridden(); err == nil {
 		c.prompt = overridden
@@ -225,8 +227,7 @@ func (c *admissionChain) addScreens() {
 	var rejecting config.Place
 	if c.prompt != nil {
 		screen := c.snapshot.Screen(c.source.Team)
-		// This context is never cancelled.
-		outcome, _ := screen.Definition(context.Background(), c.prompt.Definition, c.name)
+		outcome, _ := screen.Definition(context.Background(), c.prompt.Definition, c.name) // no error: this context never ends
 		findings = map[config.Place]string{}
 		for _, f := range outcome.Noted {
 			findings[f.Block.Place] = f.String()
@@ -253,9 +254,8 @@ func (c *admissionChain) addScreens() {
 	}
 }
 
-// around adds the chain's steps to the policy's decision: a name conflict after the owner, all
-// other steps at the end. If one of them leaves the prompt out, the prompt is invisible, regardless
-// of the policy.
+// around adds the chain's steps to the policy's decision: a name conflict after the first step, all
+// other steps at the end. If a step leaves the prompt out, it decides, and the prompt is not visible.
 func (c *admissionChain) around(d policy.Decision) policy.Decision {
 	conflict := c.conflict()
 	if conflict != nil {
@@ -278,14 +278,14 @@ func (c *admissionChain) around(d policy.Decision) policy.Decision {
 	return d
 }
 
-// conflict returns the step about a name that several upstreams claim, or nil. It decides if this
-// upstream's prompt is left out.
+// conflict returns a step about a name that several upstreams use or that does not fit, or nil. The
+// step decides if the catalog leaves out this upstream's prompt.
 func (c *admissionChain) conflict() *policy.Step {
 	for _, r := range c.snapshot.Catalog.Reports() {
-		mine := slices.ContainsFunc(r.Owners, func(o catalog.Owner) bool {
+		isOwner := slices.ContainsFunc(r.Owners, func(o catalog.Owner) bool {
 			return o.Upstream == c.source.Upstream && o.Name == c.own
 		})
-		if r.Name != c.name || !mine {
+		if r.Name != c.name || !isOwner {
 			continue
 		}
 		switch r.Kind {
@@ -296,7 +296,7 @@ func (c *admissionChain) conflict() *policy.Step {
 	return nil
 }
 
-// ownsEntry reports whether the upstream owns the entry with the name.
+// ownsEntry reports whether the upstream is an owner of the entry with the exposed name.
 func (c *admissionChain) ownsEntry() bool {
 	entry := c.snapshot.Catalog.Lookup(c.name)
 	return entry != nil && slices.ContainsFunc(entry.Owners, func(o catalog.Owner) bool {
