@@ -12,7 +12,7 @@ import (
 	"github.com/promptweir/promptweir/upstream/session"
 )
 
-// Aliases for types of the packages below, so that the gateway does not import packages call and
+// Aliases for types of packages call, client and session, so that the gateway need not import call and
 // session.
 type (
 	// Options are the settings of a connector that are not in its configuration.
@@ -23,18 +23,18 @@ type (
 	Relay = client.Relay
 	// State is a snapshot of an upstream's status. It is immutable.
 	State = session.State
-	// Problem explains why an upstream's list is not fresh, or why its calls fail.
+	// Problem explains why an upstream's list may be outdated, or why its calls fail.
 	Problem = session.Problem
 	// Reason tells clients in one word why there is no answer.
 	Reason = client.Reason
 	// Cause explains to operators why an upstream has a problem.
 	Cause = client.Cause
-	// Caller identifies a caller by a key.
+	// Caller identifies a caller by a key, for fairness between callers.
 	Caller = call.Caller
 	// Request is a request for an upstream.
 	Request = call.Request
 	// Unavailable is the error of a call that got no usable JSON-RPC response.
-	Unavailable = call.Unavailable //nolint:errname // upstream.Unavailable says it
+	Unavailable = call.Unavailable //nolint:errname // upstream.Unavailable reads well
 )
 
 // The reasons of [Unavailable] and of a [Problem].
@@ -67,7 +67,7 @@ const (
 // for concurrent use.
 type Connector struct {
 	upstream config.Upstream
-	// An upstream has either a server or a folder with prompts. The fields of the other kind are
+	// An upstream has either a server or a folder with prompts. The fields for the other kind are
 	// nil.
 	server *session.Server
 	calls  *call.Calls // to the server
@@ -76,8 +76,8 @@ type Connector struct {
 	retired atomic.Bool
 }
 
-// New returns a connector that has not started. It calls onChange after each change of [State];
-// onChange must not block.
+// New returns a connector that does nothing until [Connector.Run]. It calls onChange after each
+// change of [State]; onChange must not block.
 func New(u config.Upstream, opts Options, onChange func()) *Connector {
 	opts.Logger = cmp.Or(opts.Logger, slog.New(slog.DiscardHandler))
 	logger := opts.Logger.With(slog.String("upstream", u.Name), slog.String("team", u.Team))
@@ -91,15 +91,15 @@ func New(u config.Upstream, opts Options, onChange func()) *Connector {
 	return c
 }
 
-// ShareFolders lets one team's upstreams with files read them together. Call it before
-// [Connector.Run]. It does nothing for a server.
+// ShareFolders makes the connectors of one team's upstreams with files read them together. Call it
+// before [Connector.Run]. It does nothing for a server.
 func (c *Connector) ShareFolders(folders *Folders) {
 	if c.folder != nil {
 		c.folder.folders = folders
 	}
 }
 
-// Upstream returns the configuration that the connector was made with.
+// Upstream returns the configuration with which the connector was made.
 func (c *Connector) Upstream() config.Upstream { return c.upstream }
 
 // State returns the current state. It never blocks.
@@ -110,7 +110,7 @@ func (c *Connector) State() *State {
 	return c.server.State()
 }
 
-// Run keeps the upstream connected until ctx ends. It always returns nil. [State] shows whether the
+// Run keeps the upstream connected until ctx ends. It always returns nil: [State] shows whether the
 // server is down.
 func (c *Connector) Run(ctx context.Context) error {
 	if c.folder != nil {
@@ -121,16 +121,16 @@ func (c *Connector) Run(ctx context.Context) error {
 	return nil
 }
 
-// ConnectNow ends the wait of a server that is down for the next attempt to connect. It does not
-// wait for the attempt.
+// ConnectNow makes a server that is down attempt to connect at once. It does not wait for the
+// attempt.
 func (c *Connector) ConnectNow() {
 	if c.server != nil {
 		c.server.ConnectNow()
 	}
 }
 
-// Relist makes the connector request the list again after a sign that it is out of date. It does
-// not wait for the list. The limit on lists after the server's own notifications applies.
+// Relist makes the connector request the list again, after a sign that the list is outdated. It
+// does not wait for the list. It is limited in rate, together with the server's own notifications.
 func (c *Connector) Relist() {
 	if c.server != nil {
 		c.server.Relist.Set()
@@ -155,28 +155,28 @@ func (c *Connector) Call(ctx context.Context, request *Request, relay *Relay) (R
 	switch {
 	case c.retired.Load():
 		return Result{}, ErrRetired
-	case c.folder != nil: // from memory: without a queue, a breaker, retries or a measurement
+	case c.folder != nil: // answered from memory, without queue, breaker, retries and metrics
 		return c.folder.call(request)
 	}
 	return c.calls.Do(ctx, request, relay)
 }
 
-// Retire makes calls fail with [ErrRetired] from now on. It returns when the calls in flight, or
-// ctx, have ended. Sessions stay open until Run's context ends.
+// Retire makes calls fail with [ErrRetired] from now on. It returns when the calls in flight have
+// ended, or ctx has. Sessions stay open until Run's context ends.
 func (c *Connector) Retire(ctx context.Context) {
 	c.retired.Store(true)
 	if c.folder != nil {
 		return
 	}
 	select {
-	// Close also refuses calls that read retired before it was set and have no slot yet.
+	// Close also refuses the calls that began just before and have no slot yet.
 	case <-c.calls.Close():
 	case <-ctx.Done():
 	}
 }
 
-// Completes reports whether the server declared completions. It is also true without a session: the
-// call then finds out.
+// Completes reports whether the server declared completions. Without a session it returns true,
+// because the call then waits for a session and finds out.
 func (c *Connector) Completes() bool {
 	return c.folder != nil || c.server.Completes()
 }

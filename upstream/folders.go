@@ -22,26 +22,26 @@ const (
 	// pollInterval is the time between checks of a team's files. Unlike file system events, polling
 	// detects changes through links, on network file systems and in mounted ConfigMaps.
 	pollInterval = 400 * time.Millisecond
-	// restFactor is the pause after a pass, as a multiple of its duration, so that a folder on a
-	// slow disk takes at most a tenth of one processor.
+	// restFactor is the pause after a pass, as a multiple of the pass's duration. Thus a folder on
+	// a slow disk takes at most a tenth of one processor.
 	restFactor = 10
 )
 
-// Folders are the prompt files of all teams. One goroutine per team reads them for all of the
-// team's upstreams. It is safe for concurrent use.
+// Folders reads the prompt files of all teams. One goroutine per team and folder reads them for all
+// of the team's upstreams. It is safe for concurrent use.
 type Folders struct {
 	mu    sync.Mutex                // guards teams and their members
-	teams map[[2]string]*teamFolder // by team and folder: the command try has one team with several folders
+	teams map[[2]string]*teamFolder // by team and folder: in the command try, one team has several folders
 }
 
-// NewFolders returns folders that are not being read.
+// NewFolders returns a Folders that reads nothing until a connector with files runs.
 func NewFolders() *Folders { return &Folders{teams: map[[2]string]*teamFolder{}} }
 
 // teamFolder is one folder of a team. Its members are the team's upstreams with files in this
 // folder. One goroutine reads the files for all members.
 type teamFolder struct {
 	members []*folder     // in the order in which they joined
-	joined  session.Mark  // holds a mark after a member has joined
+	joined  session.Mark  // is set when a member has joined
 	end     func()        // ends the goroutine
 	ended   chan struct{} // closed when the goroutine has ended
 }
@@ -61,13 +61,13 @@ func (fs *Folders) join(ctx context.Context, f *folder) *teamFolder {
 	defer fs.mu.Unlock()
 	t := fs.teams[f.key()]
 	if t == nil {
-		ctx, end := context.WithCancel(context.WithoutCancel(ctx)) // the first member may leave first
+		ctx, end := context.WithCancel(context.WithoutCancel(ctx)) // the first member may leave before the others
 		t = &teamFolder{joined: make(session.Mark, 1), end: end, ended: make(chan struct{})}
 		fs.teams[f.key()] = t
 		go fs.read(ctx, t)
 	}
-	// After a reload, the connector that f replaces may still run. It is removed, because it
-	// answers from its last list and needs no updates.
+	// After a reload, the connector that f replaces may still run. Remove it: it answers from its
+	// last list and needs no updates.
 	t.members = slices.DeleteFunc(t.members, func(m *folder) bool { return m.upstream.Name == f.upstream.Name })
 	t.members = append(t.members, f)
 	t.joined.Set()
@@ -82,14 +82,15 @@ func (fs *Folders) leave(f *folder, t *teamFolder) bool {
 	if len(t.members) > 0 {
 		return false
 	}
-	// A replaced member may leave after the team got a new folder.
+	// A member that join replaced may leave after the team got a new teamFolder.
 	if fs.teams[f.key()] == t {
 		delete(fs.teams, f.key())
 	}
 	return true
 }
 
-// read reads the files of a team until ctx ends. It also reads them as soon as a member joins.
+// read reads the files of a team's folder until ctx ends: periodically, and as soon as a member
+// joins.
 func (fs *Folders) read(ctx context.Context, t *teamFolder) {
 	defer close(t.ended)
 	var team files.Team
@@ -108,8 +109,8 @@ func (fs *Folders) read(ctx context.Context, t *teamFolder) {
 	}
 }
 
-// members returns the members whose files have the same source as the last member's. After a
-// reload, members with another source are about to end.
+// members returns the members whose files have the same source as the last member's. Members with
+// another source were replaced by a reload and are about to end.
 func (fs *Folders) members(t *teamFolder) []*folder {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
@@ -139,7 +140,7 @@ type folder struct {
 	logger   *slog.Logger
 	onChange func()
 	folders  *Folders
-	state    atomic.Pointer[State] // written by the goroutine that reads the team's files
+	state    atomic.Pointer[State] // only the goroutine of Folders.read writes it
 }
 
 func newFolder(u config.Upstream, logger *slog.Logger, onChange func()) *folder {
@@ -151,7 +152,7 @@ func newFolder(u config.Upstream, logger *slog.Logger, onChange func()) *folder 
 // key identifies the folder in [Folders.teams].
 func (f *folder) key() [2]string { return [2]string{f.upstream.Team, f.upstream.Files.Folder} }
 
-// update publishes the state after a pass, if it has changed.
+// update publishes the state after a pass, if the state has changed.
 func (f *folder) update(ctx context.Context, list *files.List, err error) {
 	if next := f.next(list, err); next != nil {
 		f.log(ctx, f.state.Swap(next), next)
@@ -159,7 +160,7 @@ func (f *folder) update(ctx context.Context, list *files.List, err error) {
 	}
 }
 
-// next returns the state after a pass, or nil if it is the current one.
+// next returns the state after a pass; nil if nothing has changed.
 func (f *folder) next(list *files.List, err error) *State {
 	before := f.state.Load()
 	next := *before
@@ -188,8 +189,9 @@ func (f *folder) next(list *files.List, err error) *State {
 	return &next
 }
 
-// since returns the current problem if it has the same reason and error. Otherwise it returns a new
-// problem, which begins with the current one if the reason is the same.
+// since returns the problem with the reason and error. If the current problem has both, it returns
+// the current problem. If only the reason is the same, the new problem begins when the current one
+// began.
 func (f *folder) since(reason Reason, problem files.Problem) *Problem {
 	next := &Problem{Reason: reason, Since: time.Now(), Err: problem}
 	if now := f.state.Load().Problem; now != nil && now.Reason == reason {
@@ -204,16 +206,16 @@ func (f *folder) since(reason Reason, problem files.Problem) *Problem {
 // maxLogged bounds the log records about files after one pass.
 const maxLogged = 20
 
-// log logs newly broken files, and for each file the first text that was probably meant as syntax.
+// log logs newly broken files, and for each file the first text that looks like template syntax.
 // The catalog reports partly served files, and the command validate shows all other findings.
 func (f *folder) log(ctx context.Context, before, after *State) {
-	logged, known, isLogged := 0, map[files.Problem]bool{}, map[string]bool{}
+	logged, earlier, isLogged := 0, map[files.Problem]bool{}, map[string]bool{}
 	for _, p := range before.FileProblems {
-		known[p] = true
+		earlier[p] = true
 	}
 	for _, p := range after.FileProblems {
 		isText := p.Summary == files.BracesAreText
-		if p.Severity != files.Broken && !isText || known[p] || isText && isLogged[p.Path] {
+		if p.Severity != files.Broken && !isText || earlier[p] || isText && isLogged[p.Path] {
 			continue
 		}
 		isLogged[p.Path] = true
@@ -236,8 +238,8 @@ func (f *folder) log(ctx context.Context, before, after *State) {
 	}
 }
 
-// call answers a request from the list in the request, even if the folder has a newer list: a
-// definition is approved together with its text.
+// call answers a request from the list in the request, even if the folder has a newer list, because
+// a definition is approved together with its text.
 func (f *folder) call(request *Request) (Result, error) {
 	if request.Files == nil {
 		return Result{}, &Unavailable{Upstream: f.upstream.Name, Reason: client.Unreachable, RetryAfter: pollInterval, Err: errNotRead}
@@ -254,7 +256,7 @@ func (f *folder) call(request *Request) (Result, error) {
 		name, _ = request.Params.Object("ref").Text("name")
 	}
 	prompt := request.Files.Prompt(name)
-	if prompt == nil { // the definition was saved before the start, and its file is gone
+	if prompt == nil { // the state_dir had the definition, but its file is gone
 		return Result{}, wire.NewError(wire.InvalidParams, "Unknown prompt: "+name)
 	}
 	result, err := answer(prompt, request)

@@ -14,71 +14,72 @@ import (
 )
 
 const (
-	// manyFailed is the number of failed gets in a row that count as a problem.
+	// manyFailed is the number of failed gets in a row from which on they are a [session.Problem].
 	manyFailed = 5
-	// stableTime is the minimum time after a change of the problem of calls before failed gets
-	// change it again: the server decides how often its gets fail. A get that works ends the
-	// problem at once.
+	// stableTime is the minimum time between a change of the published problem and a further change
+	// by failed gets: the server decides how often its gets fail. A get that works ends the problem
+	// at once.
 	stableTime = time.Second
 	// maxProbes bounds the calls that a half-open breaker lets through at a time, one for each
-	// caller. A single call may hang or be cancelled, and would keep all other callers from
+	// caller. A single probe may hang or be cancelled, and would keep all other callers from
 	// probing.
 	maxProbes = 2
 )
 
-// breaker refuses calls to a server that leaves them without an answer, and publishes why calls
-// fail. It counts requests in a row without an answer. Package gobreaker keeps its state, its
-// cool-down and its counts. The breaker records which callers had the failures and which callers
-// probe:
+// breaker refuses calls to a server that does not answer, and publishes why calls fail. It counts
+// requests in a row without an answer. Package gobreaker implements the state, the cool-down and
+// the counts. The breaker itself records which callers had the failures and which callers probe:
 //
-//	closed     opens after as many such requests in a row as the breaker block says, if they are
-//	           from several callers (an unknown caller counts as several)
+//	closed     opens after the number of unanswered requests in a row in the breaker block, if they
+//	           are from several callers (a nil caller counts as several)
 //	open       is half-open once a call begins after the cool-down
 //	half-open  allows two callers one call each at a time. The first answer closes it. A request
-//	           without an answer suspends its caller for another cool-down; after one each from two
-//	           callers, it opens again
+//	           without an answer suspends its caller for another cool-down. After unanswered requests
+//	           of two callers, it opens again
 //
-// So the calls of one known caller, whether they fail, hang or are cancelled, do not keep a server
-// from others. Besides, five failed gets in a row are a [session.Problem]. A new session has a
-// closed breaker. Only a get that works, and [session.Down], reset the count of failed gets:
-// after Down, the next session may be with another server.
+// So a single caller with a key cannot keep a server from others by calls that fail, hang or are
+// cancelled.
+//
+// In addition, five failed gets in a row are a [session.Problem]. A new session has a closed
+// breaker. The count of failed gets is reset by a get that works, and by [session.Down], because
+// the next session may be with another server.
 type breaker struct {
 	upstream *config.Upstream
 	server   *session.Server
-	// unwell is true while an answer could change the state. Most answers find it false and take no
-	// lock.
+	// unwell is true while an answer could change the state. It is usually false, and answers then
+	// take no lock.
 	unwell atomic.Bool
 
-	mu sync.Mutex // guards what follows
-	// session counts the changes of the link. Failures of requests that began before the last
-	// change are ignored.
+	mu sync.Mutex // guards the fields below
+	// session counts the changes of link. Failures of requests that began before the last change
+	// are ignored.
 	session int
 	link    session.Link
 	circuit *circuit
-	// gets is the number of gets that have failed in a row, and began the time of the first
-	// failure. last is the last failure of any call.
+	// gets is the number of failed gets in a row, and began is the time of the first of them. last
+	// is the last failure of any call.
 	gets  int
 	began time.Time
 	last  session.Problem
-	// trouble is the published problem; nil if there is none. changed is the time of its last
-	// change.
+	// trouble is the published problem; nil if there is none. changed is the time of the last
+	// change of trouble.
 	trouble *session.Problem
 	changed time.Time
 }
 
-// circuit is one state of the breaker, with data that gobreaker does not keep. Each change of state
-// makes a new circuit. Requests that began in an earlier circuit do not count.
+// circuit is one state of the breaker, with the data that gobreaker does not store. Each change of
+// state makes a new circuit. Requests that began in an earlier circuit do not count.
 type circuit struct {
-	// steps and its callbacks are called with the breaker's lock held.
+	// The breaker holds its lock when it calls steps, and so during the callbacks of steps.
 	steps *gobreaker.TwoStepCircuitBreaker[struct{}]
 	state gobreaker.State
 	// since is the start of the state or, while it is half-open, the time of the last failure.
 	since time.Time
-	// failed is true if there are failures in a row. only is the key of the caller that had the
-	// last failure, and several is true if more than one caller had failures.
+	// failed is true if there are failures in a row. only is the key of the caller with the last
+	// failure. several is true if more than one caller had failures.
 	failed, several bool
 	only            string
-	probes          []string // the callers that have a call at the server while it is half-open
+	probes          []string // in the half-open state, the callers with a call in flight
 }
 
 // probe is a request that the breaker has allowed. Call [probe.end] when it has ended.
@@ -91,7 +92,7 @@ type probe struct {
 	done    func(error) // reports the result to gobreaker
 }
 
-// newBreaker returns the breaker of a server that has no session.
+// newBreaker returns the closed breaker of a server without a session yet.
 func newBreaker(u *config.Upstream, server *session.Server) *breaker {
 	b := &breaker{upstream: u, server: server, link: session.Down, circuit: new(circuit)}
 	b.closeLocked()
@@ -99,8 +100,8 @@ func newBreaker(u *config.Upstream, server *session.Server) *breaker {
 	return b
 }
 
-// begin allows a request of a caller, which is nil if it is unknown, or returns the error of a
-// refusal. Call [probe.end] after an allowed request.
+// begin allows a request of a caller, or returns an error with reason breaker_open. caller may be
+// nil. Call [probe.end] after an allowed request.
 func (b *breaker) begin(caller Caller) (probe, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -111,8 +112,8 @@ func (b *breaker) begin(caller Caller) (probe, error) {
 	return probe{breaker: b, caller: caller, session: b.session, circuit: b.circuit, done: done}, nil
 }
 
-// asks records that the server has sent a request for its client, so it works. A half-open breaker
-// closes now, because a reply may take minutes.
+// asks records that the server has sent a request for its client, which shows that it works. A
+// half-open breaker closes now, because a reply may take minutes.
 func (p probe) asks() {
 	p.breaker.mu.Lock()
 	defer p.breaker.mu.Unlock()
@@ -125,8 +126,8 @@ func (p probe) end(o outcome, isGet bool) {
 	if o.gets == works {
 		b.server.RelistIfDenied()
 	}
-	// The circuit need not know about this request: while it is closed and no failures are
-	// counted, only a failure changes its state.
+	// Skip the lock: while the circuit is closed and no failures are counted, only a failure
+	// changes its state.
 	if o.gets != fails && !b.unwell.Load() {
 		return
 	}
@@ -136,13 +137,13 @@ func (p probe) end(o outcome, isGet bool) {
 	case o.gets == works && isGet && b.gets > 0:
 		b.gets = 0
 		b.assessLocked()
-	case o.gets == fails && p.session == b.session: // otherwise it may be another server now
+	case o.gets == fails && p.session == b.session: // after a change, it may be another server
 		if o.Suspicious {
 			b.server.Suspect.Set()
 		}
 		b.failLocked(o, isGet)
 	}
-	p.endLocked(o) // last: the failure that opens the breaker is shown as the reason
+	p.endLocked(o) // after failLocked, so that the failure that opens the breaker is published as the cause
 }
 
 // endLocked reports the end of a request to the circuit, unless the circuit has changed since the
@@ -159,18 +160,18 @@ func (p probe) endLocked(o outcome) {
 	case nothing:
 		p.done(errExcused)
 	case fails:
-		// A nil caller is unknown: it counts as several.
+		// A nil caller counts as several.
 		c.several = c.several || p.caller == nil || c.failed && c.only != key
 		c.failed, c.only = true, key
 		if c.state == gobreaker.StateHalfOpen && !c.several {
 			c.since = time.Now()
-			p.done(errExcused) // gobreaker opens at any failure, and this one counts for its caller only
+			p.done(errExcused) // gobreaker would open, but this failure suspends only its caller
 			return
 		}
 		p.done(errUnanswered)
 	case works:
 		c.failed, c.several = false, false
-		for range maxProbes { // gobreaker closes after maxProbes answers, and one answer is enough
+		for range maxProbes { // gobreaker closes after maxProbes answers, but one answer is enough
 			p.done(nil)
 		}
 	}
@@ -185,7 +186,8 @@ func (b *breaker) unsent(o outcome, isGet bool) {
 	}
 }
 
-// failLocked records a failure of the server. Only gets are counted: a server may have no completions.
+// failLocked records a failure of the server. Only failed gets are counted, because a server may
+// have no completions.
 func (b *breaker) failLocked(o outcome, isGet bool) {
 	b.last = session.Problem{Reason: o.Reason, Err: o.err, Failing: true}
 	if unavailable, ok := errors.AsType[*Unavailable](o.err); ok {
@@ -222,21 +224,21 @@ func (b *breaker) setLink(link session.Link) {
 	}
 }
 
-// Errors that tell gobreaker how a request ended. A nil error is an answer.
+// The errors with which probe.done tells gobreaker how a request ended. nil means an answer.
 var errUnanswered, errExcused = errors.New("unanswered"), errors.New("excused")
 
-// closeLocked makes a new, closed circuit, and reports whether the previous circuit was not closed.
-func (b *breaker) closeLocked() (news bool) {
+// closeLocked makes a new, closed circuit, and reports whether the state has changed.
+func (b *breaker) closeLocked() (changed bool) {
 	steps := gobreaker.NewTwoStepCircuitBreaker[struct{}](gobreaker.Settings{
 		MaxRequests: maxProbes,
 		// gobreaker stays open until more than its timeout has passed. The timeout must not be 0.
 		Timeout: max(b.upstream.Breaker.Cooldown-1, 1),
 		ReadyToTrip: func(counts gobreaker.Counts) bool {
-			// The failures in a row of a single caller may be that caller's fault.
+			// If all failures in a row are from a single caller, they may be that caller's fault.
 			return int64(counts.ConsecutiveFailures) >= int64(b.upstream.Breaker.Failures) && b.circuit.several
 		},
 		IsExcluded: func(err error) bool { return errors.Is(err, errExcused) },
-		// gobreaker holds its lock here, so changeLocked must not call it.
+		// gobreaker holds its lock during the callback, so changeLocked must not call gobreaker.
 		OnStateChange: func(_ string, _, to gobreaker.State) { b.changeLocked(to, b.circuit.steps) },
 	})
 	return b.changeLocked(gobreaker.StateClosed, steps)
@@ -244,7 +246,7 @@ func (b *breaker) closeLocked() (news bool) {
 
 // changeLocked starts a new circuit in the given state. It publishes a changed state, and reports whether
 // the state has changed.
-func (b *breaker) changeLocked(state gobreaker.State, steps *gobreaker.TwoStepCircuitBreaker[struct{}]) (news bool) {
+func (b *breaker) changeLocked(state gobreaker.State, steps *gobreaker.TwoStepCircuitBreaker[struct{}]) (changed bool) {
 	before := b.circuit.state
 	b.circuit = &circuit{steps: steps, state: state, since: time.Now()}
 	if state == before {
@@ -260,7 +262,7 @@ func (b *breaker) changeLocked(state gobreaker.State, steps *gobreaker.TwoStepCi
 // returns nil, and the time after which the next request may be allowed; 0 if that is unknown.
 func (b *breaker) allowLocked(caller Caller) (done func(error), retryAfter time.Duration) {
 	c := b.circuit
-	if c.state == gobreaker.StateHalfOpen { // making a key takes time, so make it for few calls
+	if c.state == gobreaker.StateHalfOpen { // make a key only here, because it takes time
 		key := keyOf(caller)
 		if rest := b.restLocked(); rest > 0 && c.failed && c.only == key {
 			return nil, rest
@@ -282,13 +284,13 @@ func (b *breaker) allowLocked(caller Caller) (done func(error), retryAfter time.
 	return done, 0
 }
 
-// restLocked returns the rest of the cool-down.
+// restLocked returns the remaining cool-down; not positive if it is over.
 func (b *breaker) restLocked() time.Duration {
 	return time.Until(b.circuit.since.Add(b.upstream.Breaker.Cooldown))
 }
 
 // assessLocked publishes the problem of calls if it has changed, and reports whether it has.
-func (b *breaker) assessLocked() (news bool) {
+func (b *breaker) assessLocked() (changed bool) {
 	var next *session.Problem
 	if suspended := b.circuit.state != gobreaker.StateClosed; suspended || b.gets >= manyFailed {
 		trouble := b.last

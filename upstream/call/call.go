@@ -16,12 +16,12 @@ import (
 )
 
 const (
-	// firstRetry and lastRetry bound the backoff before a server gets the same call again. Jitter
-	// then takes off up to half.
+	// firstRetry and lastRetry are the first and the longest backoff before a server gets the same
+	// call again. Jitter then subtracts up to half.
 	firstRetry = 100 * time.Millisecond
 	lastRetry  = time.Second
-	// leastShare is a divisor of the timeout. A timeout counts in the circuit breaker only if the
-	// attempt had at least 1/leastShare of the upstream's timeout.
+	// leastShare is a divisor: a timeout counts in the circuit breaker only if the request had at
+	// least 1/leastShare of the upstream's timeout.
 	leastShare = 5
 )
 
@@ -32,20 +32,19 @@ type Request struct {
 	Name string
 	// Params may be nil.
 	Params wire.Object
-	// Assertion tells the server who the caller is; the zero value sends nothing.
+	// Assertion tells the server who the caller is; the zero value is not sent.
 	Assertion client.Assertion
-	// Files is [session.State.Files] of the state in which the prompt was found, for an upstream without
-	// a server.
+	// Files is [session.State.Files] of the state in which the prompt was found; nil for an upstream with a server.
 	Files *files.List
-	// Caller identifies the caller, who has a line of its own in the queue. All calls with a nil
-	// Caller share one line.
+	// Caller identifies the caller. Each caller has a line of its own in the queue. All calls with
+	// a nil Caller share one line.
 	Caller Caller
-	// Check validates a result; an error fails the call with [client.BadResponse]. It does not count in
-	// the circuit breaker, because the server did answer. Check may be nil.
+	// Check validates a result; nil accepts all. An error fails the call with [client.BadResponse].
+	// It does not count in the circuit breaker, because the server did answer.
 	Check func(client.Result) error
 }
 
-// Calls makes the calls to one server. It is safe for concurrent use.
+// Calls makes the calls to one server. Its methods are safe for concurrent use.
 type Calls struct {
 	upstream *config.Upstream
 	server   *session.Server
@@ -58,8 +57,8 @@ func New(u *config.Upstream, server *session.Server) *Calls {
 	return &Calls{u, server, newQueue(u.Concurrency, u.Timeout, u.Rate), newBreaker(u, server)}
 }
 
-// Close makes waiting and later calls fail with [ErrRetired]. The channel is closed when no call is
-// left.
+// Close makes waiting and later calls fail with [ErrRetired]. The channel is closed when the calls
+// in flight have ended.
 func (c *Calls) Close() (idle <-chan struct{}) { return c.queue.close() }
 
 // call is a call in flight.
@@ -74,7 +73,7 @@ type call struct {
 	slot     slot
 }
 
-// Do sends a request to the server and returns its result; the relay may be nil. See [upstream.Connector.Call].
+// Do sends a request to the server and returns its result. The relay may be nil. For retries and errors see [upstream.Connector.Call].
 func (c *Calls) Do(ctx context.Context, request *Request, relay *client.Relay) (result client.Result, err error) {
 	caller, measured := c.server.Metrics().Start(ctx, request.Method, request.Name)
 	// finish needs the caller's context, without the deadline, to tell a caller that gave up from
@@ -85,7 +84,7 @@ func (c *Calls) Do(ctx context.Context, request *Request, relay *client.Relay) (
 	}
 	k := &call{Calls: c, caller: caller, request: request, relay: relay}
 	k.sent = client.Request{Method: request.Method, Name: request.Name, Params: request.Params, Assertion: request.Assertion}
-	if err := k.refusePaused(); err != nil { // before it uses a slot or rate
+	if err := k.refusePaused(); err != nil { // before the call uses a slot and the rate
 		return client.Result{}, err
 	}
 	k.deadline.Start(caller, measured.Begun, c.upstream.Timeout, nil)
@@ -99,10 +98,10 @@ func (c *Calls) Do(ctx context.Context, request *Request, relay *client.Relay) (
 	return k.attempts()
 }
 
-// finish measures a call, and returns its error as callers get it.
+// finish ends the measurement of a call, and returns the error in the form for callers.
 func (c *Calls) finish(caller context.Context, measured session.Measurement, result client.Result, err error) error {
 	end := outcomeOf(err)
-	// Once the caller has gone, attempts fail because it left.
+	// After the caller has left, attempts fail only because of that.
 	if gone := caller.Err(); gone != nil && !end.Answered {
 		end = outcomeOf(&callerGoneError{gone})
 	}
@@ -119,29 +118,29 @@ func (c *Calls) finish(caller context.Context, measured session.Measurement, res
 	case isKnown:
 		return err
 	}
-	// Other errors do not name the upstream.
+	// Wrap the error: it does not name the upstream.
 	return unavailable(c.upstream.Name, end.Reason, end.RetryAfter, err)
 }
 
-// attempt is one of the attempts that the retry block allows: its time, and the sessions and eras
-// on which it was sent.
+// attempt is the state of one of the attempts that the retry block allows: its time, and the
+// sessions and eras on which the request was sent.
 type attempt struct {
 	number   int
 	deadline *deadline
-	// conn is the connection for the next request. lost is a connection whose session was lost.
-	// renewed is true after the first loss of a session.
+	// conn is the connection for the next request; nil after a lost session. lost is the connection
+	// whose session was lost. renewed is true after the first loss of a session.
 	conn, lost *session.Connection
 	renewed    bool
-	// inLegacy is the era for the next request: true for legacy. isOtherEra is true if the request
-	// was sent in the other era before. refusal is the server's answer there, that it could not ask
-	// the client.
+	// inLegacy is true if the next request is sent in the legacy era. isOtherEra is true if the
+	// request was already sent in the other era. refusal is the server's error there: it could not
+	// ask the client.
 	inLegacy, isOtherEra bool
 	refusal              error
 }
 
 // attempts makes the call until it is answered or must not be sent again. Each turn of the loop
-// sends it at most once, on the session that fits the last outcome. If all attempts fail, it
-// returns the error of the first.
+// sends the request at most once, on the session that fits the last outcome. If all attempts fail,
+// it returns the error of the first attempt.
 func (k *call) attempts() (result client.Result, err error) {
 	var first error
 	a := k.begin(1)
@@ -154,20 +153,20 @@ func (k *call) attempts() (result client.Result, err error) {
 			again, err = k.changesEra(&a, err)
 		}
 		end := outcomeOf(err)
-		isLost := end.Lost && !end.Started // then the server has processed nothing
+		isLost := end.Lost && !end.Started // the server has processed nothing
 		switch {
-		case again: // the same server, in the other era
+		case again: // send in the other era
 			continue
-		case isLost && !a.renewed: // the same server, on a new session: callers need not notice
+		case isLost && !a.renewed: // send on a new session of the same server
 			a.renew(err)
 			continue
-		case isLost: // the new session was lost as well
+		case isLost: // the new session was lost, too
 			err = k.unsent(err)
 		case !end.mayRepeat:
 			return result, err
 		}
 		first = cmp.Or(first, err)
-		// The cool-down is usually longer than the backoff, so the breaker would still be open.
+		// Do not retry at an open breaker: the cool-down is usually longer than the backoff.
 		if a.number == k.upstream.Attempts || k.deadline.Err() != nil || end.Reason == session.BreakerOpen ||
 			k.server.Paused() != nil || !k.backOff(a.number) {
 			return client.Result{}, first
@@ -177,7 +176,8 @@ func (k *call) attempts() (result client.Result, err error) {
 	}
 }
 
-// begin begins an attempt. It gets half of the remaining time if another attempt may follow.
+// begin begins an attempt. If another attempt may follow, it gives the attempt half of the
+// remaining time.
 func (k *call) begin(number int) attempt {
 	a := attempt{number: number, deadline: &k.deadline}
 	if number < k.upstream.Attempts {
@@ -197,7 +197,7 @@ func (k *call) pick(a *attempt) error {
 	switch {
 	case conn.Session == nil || conn == a.lost:
 		err := k.unavailable(k.server.NoSession(conn))
-		if k.caller.Err() == nil { // a caller that left while it waited says nothing about the server
+		if k.caller.Err() == nil { // if the caller left, the server is not to blame
 			err = k.unsent(err)
 		}
 		return err
@@ -227,8 +227,8 @@ func (k *call) unavailable(reason session.Reason, retryAfter time.Duration, err 
 	return unavailable(k.upstream.Name, reason, retryAfter, err)
 }
 
-// send sends the call on a session of the attempt's connection, if the circuit breaker allows it,
-// and reports the end of the request to the breaker.
+// send sends the call on a session of the attempt's connection, if the circuit breaker allows the
+// request. It reports to the breaker how the request ended.
 func (k *call) send(a *attempt) (result client.Result, err error) {
 	probe, err := k.breaker.begin(k.request.Caller)
 	if err != nil {
@@ -239,10 +239,10 @@ func (k *call) send(a *attempt) (result client.Result, err error) {
 	if err != nil {
 		return client.Result{}, err
 	}
-	isLost := true // stays true if the call panics: the server may send more for it
+	isLost := true // true after a panic, because the server may still send messages for the call
 	defer func() { lease.Release(isLost) }()
-	share := a.deadline.Left() // only now: waiting for a session is not the server's time
-	err = errPanicked          // the breaker gets this error if the call panics
+	share := a.deadline.Left() // measured here: the wait for a session is not the server's time
+	err = errPanicked          // for the breaker, if the call panics
 	result, err = lease.Session.Call(a.deadline, &k.sent, k.relayDuring(a.deadline, probe))
 	if result.HasOwnMeta {
 		result.JSON = wire.WithoutOwnMeta(result.JSON)
@@ -265,14 +265,14 @@ func (k *call) send(a *attempt) (result client.Result, err error) {
 	return result, k.attribute(err, share)
 }
 
-// relayDuring returns the call's relay, extended. It removes the gateway's own _meta keys from
-// messages. While a client is asked, other calls may use the slot and the deadlines are paused,
-// because a reply may take minutes.
+// relayDuring returns the call's relay for one request. It removes the gateway's own _meta keys
+// from messages. While a client is asked, other calls may use the slot and the deadlines are
+// paused, because a reply may take minutes.
 func (k *call) relayDuring(d *deadline, probe probe) *client.Relay {
 	if k.relay.Reply == nil && k.relay.Notify == nil {
 		return k.relay
 	}
-	// A copy, because other attempts have deadlines of their own.
+	// Copy the relay, because each attempt has its own deadline.
 	relay := *k.relay
 	if relay.Notify != nil {
 		relay.Notify = func(method string, params jsontext.Value) {
@@ -291,11 +291,11 @@ func (k *call) relayDuring(d *deadline, probe probe) *client.Relay {
 	return &relay
 }
 
-// attribute wraps the error of a request if the server is not to blame, so that the circuit breaker
-// does not count it. share is the time that the request had.
+// attribute wraps the error of a request for which the server is not to blame, so that the circuit
+// breaker does not count it. share is the time that the request had.
 func (k *call) attribute(err error, share time.Duration) error {
 	switch gone := k.caller.Err(); {
-	// This case is first: even if the caller has gone by now, the server has shown that it works.
+	// This case comes first: an answer shows that the server works, even if the caller has left since.
 	case client.OutcomeOf(err).Answered:
 	case gone != nil:
 		return &callerGoneError{gone}
@@ -305,10 +305,10 @@ func (k *call) attribute(err error, share time.Duration) error {
 	return err
 }
 
-// changesEra reports whether to send a call again in the other era: because the server cannot ask
-// its client in the modern era (see [session.LegacyGets]), or because there is no session of the
-// legacy era. Otherwise it returns the error of the call. If the legacy era did not help, that is
-// the refusal of the modern era.
+// changesEra reports whether to send a call again in the other era. There are two reasons: the
+// server cannot ask its client in the modern era (see [session.LegacyGets]), or there is no session
+// of the legacy era. Otherwise it returns the error of the call. If the legacy era did not help,
+// that error is the refusal in the modern era.
 func (k *call) changesEra(a *attempt, err error) (bool, error) {
 	noSession, end := errors.Is(err, session.ErrNoLegacySession), client.OutcomeOf(err)
 	switch {
@@ -336,8 +336,8 @@ func (a *attempt) renew(err error) {
 	a.renewed, a.conn = true, nil
 }
 
-// backOff waits before another attempt, with jitter and then for the rate limit. It returns false
-// if the deadline comes first.
+// backOff waits before another attempt, with jitter, and then for the rate limit. It returns false
+// if the deadline would pass during the wait.
 func (k *call) backOff(number int) bool {
 	wait := session.Jitter(min(firstRetry<<min(number-1, 10), lastRetry))
 	return wait < k.deadline.Left() && session.Sleep(&k.deadline, wait) == nil && k.queue.awaitRate(&k.deadline)

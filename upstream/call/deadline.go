@@ -8,22 +8,23 @@ import (
 	"time"
 )
 
-// pausedStep is the minimum time from now until the end that a paused deadline reports.
+// pausedStep is the minimum remaining time that a paused deadline reports by Deadline.
 const pausedStep = time.Second
 
 // deadline is a context that ends with [context.DeadlineExceeded] after a time, like
-// [context.WithTimeout], but can be paused while a client is asked. Most calls wait only for a
-// connection, which has its own deadline, so the channel and the timer are made only when Done is
-// called. Call [deadline.Start] before any other method. Do not copy a deadline.
+// [context.WithTimeout], but can be paused while a client is asked. It makes its channel and timer
+// only when Done is called, because most calls wait only for a connection, which has its own
+// deadline. Call [deadline.Start] before any other method. Do not copy a deadline.
 type deadline struct {
-	parent context.Context //nolint:containedctx // it is one
+	parent context.Context //nolint:containedctx // deadline is a context
 	// outer is the deadline of the call, for an attempt; otherwise nil.
 	outer *deadline
 	// made is nil until Done is called.
 	made atomic.Pointer[ending]
 
-	mu sync.Mutex // guards what follows
-	// until is the end of the time. While paused, remaining is the rest.
+	mu sync.Mutex // guards the fields below
+	// until is the time at which the deadline passes. During a pause, remaining is the time that is
+	// left.
 	until     time.Time
 	remaining time.Duration
 	pauses    int
@@ -32,19 +33,19 @@ type deadline struct {
 
 // ending is a context that ends with its timer, or its parent.
 type ending struct {
-	context.Context //nolint:containedctx // it is one
+	context.Context //nolint:containedctx // ending is a context
 
 	end   context.CancelCauseFunc
 	timer *time.Timer
 }
 
-// Start starts the deadline. It ends with its parent, or when the timeout has passed since now.
-// Call Stop in the end. Pauses also apply to outer, which may be nil.
+// Start starts the deadline. The context ends with its parent, or when the timeout has passed since
+// now. Call Stop when it is no longer needed. Pauses also apply to outer, which may be nil.
 func (d *deadline) Start(parent context.Context, now time.Time, timeout time.Duration, outer *deadline) {
 	d.parent, d.outer, d.until = parent, outer, now.Add(timeout)
 }
 
-// Stop ends the context.
+// Stop ends the context and releases its timer.
 func (d *deadline) Stop() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -79,7 +80,7 @@ func (d *deadline) Done() <-chan struct{} {
 	return made.Done()
 }
 
-// Parent returns a context that ends when the deadline's parent ends, and perhaps also at the
+// Parent returns a context that ends when the deadline's parent ends, and may also end at the
 // deadline. It makes no channel and no timer.
 func (d *deadline) Parent() context.Context {
 	if made := d.made.Load(); made != nil {
@@ -91,7 +92,8 @@ func (d *deadline) Parent() context.Context {
 	return d.parent
 }
 
-// Deadline implements [context.Context]. While paused, it is at least pausedStep in the future.
+// Deadline implements [context.Context]. During a pause, the result is at least pausedStep in the
+// future.
 func (d *deadline) Deadline() (time.Time, bool) {
 	d.mu.Lock()
 	until := d.until
@@ -113,8 +115,8 @@ func (d *deadline) Value(key any) any {
 	return d.parent.Value(key)
 }
 
-// Err implements [context.Context]. It distinguishes an expired deadline from a cancelled parent.
-// The Err of derived contexts does not; their [context.Cause] does.
+// Err implements [context.Context]. It distinguishes a passed deadline from a cancelled parent. The
+// Err of derived contexts does not; use their [context.Cause].
 func (d *deadline) Err() error {
 	if made := d.made.Load(); made != nil {
 		if cause := context.Cause(made); errors.Is(cause, context.DeadlineExceeded) {
@@ -145,7 +147,7 @@ func (d *deadline) leftLocked() time.Duration {
 	return time.Until(d.until)
 }
 
-// Pause stops the clock of the deadline, and of the outer deadline, until the returned function is
+// Pause stops the clock of the deadline, and of its outer deadlines, until the returned function is
 // called.
 func (d *deadline) Pause() (resume func()) {
 	for each := d; each != nil; each = each.outer {
@@ -175,7 +177,7 @@ func (d *deadline) pauseOne() {
 func (d *deadline) resumeOne() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	// A deadline that was over when it was paused stays over.
+	// A deadline that had passed before the pause stays passed.
 	if d.pauses--; d.pauses == 0 && d.remaining > 0 {
 		d.until = time.Now().Add(d.remaining)
 		if made := d.made.Load(); made != nil {

@@ -12,21 +12,21 @@
 //	└── backOff: a new attempt after a pause ◀─┘ no answer
 //
 // Promises:
-//   - The slot: one defer in [Calls.Do] releases it, however the call ends. While the client is
-//     asked something, other calls may use the slot and the deadline is paused (relayDuring).
-//   - The breaker: send begins and ends each request that it counts. Each session begins with a
+//   - One defer in [Calls.Do] releases the slot, however the call ends. While the client is asked for
+//     input, other calls may use the slot and the deadline is paused (relayDuring).
+//   - send reports the start and the end of each request to the breaker. Each session begins with a
 //     closed breaker. The table at outcome defines how an error counts.
 //   - The loop ends with an answer, when a part of an answer has arrived or the client was asked
-//     something, when the caller has left, after the attempts that the retry block allows, at the
+//     for input, when the caller has left, after the attempts that the retry block allows, at the
 //     deadline, when the breaker is open, and during a pause that the server asked for.
 //   - A lost session is replaced once in each attempt, and the era is changed once on each session.
-//   - The queue adapts its limit to the outcome that release gets: between 1 and the upstream's
-//     concurrency. So a server that gets ten times the load it can handle still answers at nearly
-//     its capacity.
+//   - The queue adapts its limit of calls in flight to their outcomes, between 1 and the upstream's
+//     concurrency. So a server under ten times the load that it can handle still answers at nearly its
+//     capacity.
 //   - A call waits for a slot for half of its timeout at most. An attempt gets half of the
 //     remaining time if another attempt may follow. Every wait ends with the caller's context.
 //   - [Calls.Close] refuses the calls that wait for a slot, and lets the calls in flight end.
 //
-// The Err of a context derived from a deadline is Canceled when its time is over. [context.Cause]
-// returns the reason.
+// When a deadline has passed, the Err of a context derived from it is Canceled. [context.Cause] returns
+// the reason.
 package call

@@ -10,7 +10,7 @@ import (
 )
 
 // Unavailable is the error of a call that got no usable JSON-RPC response.
-type Unavailable struct { //nolint:errname // upstream.Unavailable says it
+type Unavailable struct { //nolint:errname // upstream.Unavailable reads well
 	Upstream string
 	Reason   session.Reason
 	// RetryAfter is the minimum time before another try; zero if it is unknown.
@@ -28,7 +28,7 @@ func (e *Unavailable) Error() string {
 
 func (e *Unavailable) Unwrap() error { return e.Err }
 
-// Cause explains to operators why there is no answer.
+// Cause returns an explanation for operators, with a remedy.
 func (e *Unavailable) Cause() session.Cause { return session.CauseOf(e.Reason, e.Err) }
 
 func unavailable(upstream string, reason session.Reason, retryAfter time.Duration, err error) error {
@@ -40,7 +40,7 @@ func unavailable(upstream string, reason session.Reason, retryAfter time.Duratio
 var ErrRetired = errors.New("connector retired")
 
 var (
-	// errConcurrency is wrapped by each error for a missing slot.
+	// errConcurrency is wrapped by each error of a call that got no slot.
 	errConcurrency = errors.New("the maximum number of calls is in flight")
 	errRate        = errors.New("the rate of calls is exceeded")
 	errQueueFull   = fmt.Errorf("%w, and so is the number of waiting ones", errConcurrency)
@@ -48,24 +48,24 @@ var (
 	errPaused    = errors.New("the server asked for a pause")
 	errSuspended = errors.New("the circuit breaker is open")
 	errLostAgain = errors.New("a new session was lost at once")
-	// errPanicked ends the request of a call that panics, for the breaker.
+	// errPanicked is the error, for the breaker, of a request whose call panics.
 	errPanicked = errors.New("call panicked")
 )
 
-// unusableError is the refusal of a result by [Request.Check].
+// unusableError is the error of a result that [Request.Check] refuses.
 type unusableError struct{ error }
 
 func (e *unusableError) Unwrap() error { return e.error }
 
-// callerGoneError is the error of a call whose caller left: it cancelled the call, or its own deadline is over.
+// callerGoneError is the error of a call whose caller left: it cancelled the call, or its own deadline has passed.
 type callerGoneError struct{ error }
 
 func (e *callerGoneError) Unwrap() error { return e.error }
 
-// Is reports that the caller has cancelled the call, even if its deadline is over.
+// Is makes the error a [context.Canceled], even if the caller's deadline has passed.
 func (e *callerGoneError) Is(target error) bool { return target == context.Canceled }
 
-// hurriedError is the timeout of an attempt that had too little time to blame the server.
+// hurriedError is the timeout of a request that had too little time to blame the server.
 type hurriedError struct{ error }
 
 func (e *hurriedError) Unwrap() error { return e.error }

@@ -9,22 +9,23 @@ import (
 // firstSlots bounds the calls in flight before the first answer.
 const firstSlots = 64
 
-// limit is the number of calls that may be in flight. It follows the server's capacity as TCP follows
-// the network's:
+// limit is the number of calls that may be in flight. It adapts to the server's capacity as TCP
+// does to the network's:
 //
 //	answered    the limit grows by 1/limit, or by 1 if the answer was quick: within a quarter of the
 //	            timeout, or within 1.5 times the shortest time that a call took. It never exceeds most
 //	timed out   the limit falls to half of the calls in flight, but not below 1
 //
-// A call that timed out does not count if it began before the limit last fell, since one overload
-// makes many calls late. It does not count either if it began before a call that has been answered:
-// then the prompt is slow, and not the server.
+// A timeout is ignored if its call began before the limit last fell, because one overload makes
+// many calls late. It is also ignored if its call began before a call that has been answered: then
+// the prompt is slow, and not the server.
 type limit struct {
 	most, slots float64
 	timeout     time.Duration
 	// fastest is the shortest duration of a call; 0 before the first answer.
 	fastest time.Duration
-	// counted is the time after which a call must have begun for its timeout to count.
+	// counted is the latest start of an answered call, or the last fall of the limit. Only timeouts
+	// of calls that began later count.
 	counted time.Time
 }
 

@@ -8,20 +8,20 @@ import (
 	"github.com/promptweir/promptweir/upstream/session"
 )
 
-// outcome is the result of a call, or of one of its requests. The breaker, the queue, retries,
-// failover, metrics and the caller's error use it. The table adds columns to the table
-// of [client.Outcome]: "breaker" is the effect on the circuit breaker, "gets" the effect of a get
-// on [session.Problem.Failing], "again" whether the call may be sent again.
+// outcome is the classified result of a call, or of one of its requests. The breaker, the queue,
+// retries, failover, metrics and the caller's error use it. The table adds columns to the table of
+// [client.Outcome]: "breaker" is the effect on the circuit breaker, "gets" is the effect of a get
+// on [session.Problem.Failing], and "again" says whether the call may be sent again.
 //
 //	error                                   Reason        breaker     gets    queue       again
 //	nil, or a JSON-RPC error                –             works       work    answered    no
-//	any that the server has answered        of the row    works       fail    answered    no
+//	other error with an answer              of the row    works       fail    answered    no
 //	a result that Check refuses             bad_response  works       fail    answered    no
 //	the session is lost                     unreachable   works       –       answered    yes
 //	no answer in time                       timeout       fails       fail    timed out   yes
 //	no connection, or it broke              unreachable   fails       fail    –           yes
 //	not MCP, or cut off                     bad_response  fails       fail    –           no
-//	in time that was too short to tell      timeout       –           –       timed out   yes
+//	no answer, in too short a time          timeout       –           –       timed out   yes
 //	the caller left                         –             –           –       –           no
 //	no slot, or no session of the pool      overloaded    –           –       –           yes
 //	no legacy session                       unreachable   –           –       –           yes
@@ -29,7 +29,7 @@ import (
 //	not sent: a pause                       of its cause  –           fail    –           of the reason
 //	not sent: the breaker is open           breaker_open  –           –       –           yes
 //
-// A call that has Started is not made again in any row.
+// In every row, a call that has Started is not made again.
 type outcome struct {
 	client.Outcome
 
@@ -92,5 +92,5 @@ func outcomeOf(err error) outcome {
 }
 
 // Unanswered reports whether the same request may be sent to another server: no part of a JSON-RPC
-// response came, and no client was asked for it.
+// response arrived, and no client was asked for input.
 func (e *Unavailable) Unanswered() bool { return outcomeOf(e).mayRepeat }

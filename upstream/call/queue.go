@@ -30,16 +30,16 @@ func keyOf(caller Caller) string {
 //	ann │ a1 a2 a3 │     The lines take turns: a3, b1, a2, a1. A caller's flood delays that caller.
 //	bob │ b1       │     A call leaves its line when half of its time is over, and is refused.
 //
-// If 1 024 calls wait, a new call evicts the oldest call of the longest line if its own line would
-// be shorter. Otherwise the new call is refused.
+// If maxWaiting calls wait, a new call evicts the oldest call of the longest line, provided that
+// its own line would be shorter. Otherwise the new call is refused.
 type queue struct {
 	// patience bounds the wait of a call.
 	patience time.Duration
 	limiter  *rate.Limiter // nil without a rate
 
-	mu sync.Mutex // guards what follows
-	// calls is the number of calls that have begun and not ended. It exceeds inFlight, the occupied
-	// slots, while clients are asked.
+	mu sync.Mutex // guards the fields below
+	// calls is the number of calls that have begun and not ended. It exceeds inFlight, the number
+	// of occupied slots, while clients are asked for input.
 	calls    int
 	inFlight int
 	limit    limit
@@ -47,9 +47,9 @@ type queue struct {
 	// lines are in round-robin order. Each line has at least one call.
 	lines   []*line
 	waiting int
-	// wake grants slots when the rate allows the next call; nil if no call waits for that.
+	// wake grants slots when the rate allows the next call; nil if no call waits for the rate.
 	wake *time.Timer
-	// idle is closed when there are no calls left after close.
+	// idle is closed when the queue is closed and no calls are left.
 	idle chan struct{}
 }
 
@@ -68,31 +68,32 @@ type waiter struct {
 }
 
 // newQueue returns the queue of an upstream. concurrency bounds the calls in flight, timeout is the
-// total time of a call, and perSecond the rate, 0 for no bound.
+// total time of a call, and perSecond is the maximum rate; 0 means no bound.
 func newQueue(concurrency int, timeout time.Duration, perSecond float64) *queue {
 	q := &queue{patience: timeout / 2, limit: newLimit(concurrency, timeout), idle: make(chan struct{})}
 	if perSecond > 0 {
-		// The burst is one second's worth, so that a few simultaneous calls need not wait.
+		// The burst is the number of calls in one second, so that a few simultaneous calls need not
+		// wait.
 		q.limiter = rate.NewLimiter(rate.Limit(perSecond), int(math.Ceil(perSecond)))
 	}
 	return q
 }
 
-// slot is a slot of a [queue], held by one call. The zero value holds none. Do not copy a slot.
+// slot is the place of one call in a [queue]. The zero value is not acquired. Do not copy a slot.
 type slot struct {
 	queue *queue
 	begun time.Time
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	held    bool
 	lending int
-	// lent is true once the slot was lent. From then on its time is not only the server's.
+	// lent is true once the slot was lent: the time of the call then includes the client's.
 	lent bool
 }
 
 // acquire waits for a slot of a queue, for at most half of the timeout, in the line of the caller,
-// which may be nil. Without a slot, it returns [ErrRetired], or an error with the reason for the
-// wait. Call [slot.release] after the call.
+// which may be nil. If it gets no slot, it returns [ErrRetired], or an error that says whether the
+// rate or the concurrency was exhausted. Call [slot.release] after the call.
 func (s *slot) acquire(ctx context.Context, q *queue, caller Caller) error {
 	q.mu.Lock()
 	if q.closed {
@@ -129,8 +130,8 @@ func (s *slot) acquire(ctx context.Context, q *queue, caller Caller) error {
 	return errConcurrency
 }
 
-// lend frees the slot until the returned function is called. Afterwards the call goes on even
-// without a free slot, because a client has already replied for it.
+// lend frees the slot until the returned function is called. After that the call goes on even if no
+// slot is free, because a client has already replied for it.
 func (s *slot) lend() (reclaim func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -156,7 +157,7 @@ func (s *slot) lend() (reclaim func()) {
 	}
 }
 
-// release ends the call.
+// release ends the call, adapts the limit to its outcome, and frees the slot.
 func (s *slot) release(o outcome) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -164,7 +165,7 @@ func (s *slot) release(o outcome) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if s.held {
-		if !s.lent { // otherwise its time was not only the server's
+		if !s.lent { // the time of a lent slot includes the client's
 			q.limit.end(s.begun, o, q.inFlight)
 		}
 		q.vacateLocked()
@@ -193,7 +194,7 @@ func (q *queue) joinLocked(s *slot, caller Caller) (*waiter, error) {
 }
 
 // evictLocked refuses the oldest call of the longest line if that line is longer than length, the
-// length of the new call's line. It reports whether it did.
+// length of the new call's line. It reports whether it refused a call.
 func (q *queue) evictLocked(length int) bool {
 	var longest *line
 	for _, l := range q.lines {
@@ -221,8 +222,8 @@ func (q *queue) leaveLocked(w *waiter) {
 }
 
 // grantLocked grants free slots to waiting calls within the rate. Lines take turns. In a line the
-// newest call is first, because it has most of its time left. The oldest would reach a slow server
-// with hardly any time for an answer, and so would each after it.
+// newest call is first, because it has most of its time left. If the oldest were first, each call
+// would reach a slow server with hardly any time for an answer.
 func (q *queue) grantLocked() {
 	for q.freeLocked() && q.waiting > 0 {
 		first := q.lines[0]
@@ -247,7 +248,7 @@ func (q *queue) grantLocked() {
 // wakeLocked calls grantLocked again after a time.
 func (q *queue) wakeLocked(after time.Duration) {
 	if q.wake != nil {
-		return // already set for the same moment
+		return // the timer is already set for the same moment
 	}
 	q.wake = time.AfterFunc(after, func() {
 		q.mu.Lock()
@@ -265,27 +266,27 @@ func (q *queue) beginLocked(s *slot) {
 	s.queue, s.begun, s.held = q, time.Now(), true
 }
 
-// vacateLocked frees a slot for a waiting call.
+// vacateLocked frees a slot and grants it to a waiting call, if the limit and the rate allow that.
 func (q *queue) vacateLocked() {
 	q.inFlight--
 	q.grantLocked()
 }
 
-// endLocked notes that a call has ended.
+// endLocked records that a call has ended, and closes idle after the last call of a closed queue.
 func (q *queue) endLocked() {
 	if q.calls--; q.closed && q.calls == 0 {
 		close(q.idle)
 	}
 }
 
-// awaitRate waits until the rate allows a call that has a slot to make one more request. If that is
-// not before the deadline of ctx, it returns false at once.
+// awaitRate waits until the rate allows another request of a call that already has a slot. It
+// returns false at once if that is after the deadline of ctx.
 func (q *queue) awaitRate(ctx context.Context) bool {
 	return q.limiter == nil || q.limiter.Wait(ctx) == nil
 }
 
-// close makes waiting and later calls fail with [ErrRetired]. The channel is closed when no call is
-// left.
+// close makes waiting and later calls fail with [ErrRetired]. The channel is closed when the calls
+// in flight have ended.
 func (q *queue) close() (idle <-chan struct{}) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -1,5 +1,5 @@
-// Package loglimit limits repeated log records. Clients and servers decide how often some events
-// are logged, and could fill the disk.
+// Package loglimit limits the rate of repeated log records. Without a limit, clients and servers could
+// fill the disk, because they decide how often some events are logged.
 package loglimit
 
 import (
@@ -14,16 +14,15 @@ import (
 const (
 	// window is the time over which records of a kind are counted.
 	window = 10 * time.Second
-	// maxKinds is the number of kinds from which on a new kind removes the kinds whose window is
-	// over.
+	// maxKinds is the number of kinds above which the kinds whose window is over are removed.
 	maxKinds = 1000
 )
 
-// New returns a logger that passes on at most burst records of each kind in ten seconds. After ten
-// seconds it passes on the last withheld record, with the number of the other withheld records as
-// "more". That record counts in the next ten seconds. Two records are of one kind if they have the
-// same message and the same values of the attributes in keys. Loggers derived from the returned
-// logger share its counts.
+// New returns a logger that passes on at most burst records of each kind in ten seconds. When the
+// ten seconds are over, it passes on the last withheld record, with the number of the other
+// withheld records as "more". That record counts in the next ten seconds. Two records are of one
+// kind if they have the same message and the same values of the attributes in keys. Loggers derived
+// from the returned logger share its counts.
 func New(logger *slog.Logger, burst int, keys ...string) *slog.Logger {
 	return slog.New(&handler{logger.Handler(), &counts{burst: burst, keys: keys, kinds: map[string]*kind{}}})
 }
@@ -35,7 +34,7 @@ type handler struct {
 	counts *counts
 }
 
-// counts are shared by derived handlers.
+// counts holds the counts of a handler and of the handlers derived from it.
 type counts struct {
 	burst int
 	keys  []string
@@ -48,7 +47,8 @@ type counts struct {
 type kind struct {
 	began time.Time
 	count int
-	// last is the latest withheld record, and handler its destination.
+	// last is the latest withheld record, and handler its destination. handler is nil if no record
+	// is withheld.
 	last    slog.Record
 	handler slog.Handler
 }
@@ -83,7 +83,8 @@ func (c *counts) add(to slog.Handler, name string, r slog.Record) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	k := c.kinds[name]
-	if k == nil || k.handler == nil && time.Since(k.began) >= window { // otherwise report begins the next window
+	// With a withheld record, report begins the next window.
+	if k == nil || k.handler == nil && time.Since(k.began) >= window {
 		if len(c.kinds) >= maxKinds {
 			maps.DeleteFunc(c.kinds, func(_ string, k *kind) bool { return time.Since(k.began) >= window })
 		}
@@ -100,7 +101,8 @@ func (c *counts) add(to slog.Handler, name string, r slog.Record) bool {
 	return false
 }
 
-// report passes on the last withheld record, with the number of the other withheld records.
+// report passes on the last withheld record, with the number of the other withheld records, and
+// begins the next window.
 func (c *counts) report(k *kind) {
 	c.mu.Lock()
 	r, to, more := k.last, k.handler, k.count-c.burst-1

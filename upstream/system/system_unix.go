@@ -8,14 +8,14 @@ import (
 	"syscall"
 )
 
-// SignalGroup signals the whole group of a process.
+// SignalGroup sends a signal to the process group of a command. It ignores errors.
 func SignalGroup(command *exec.Cmd, signal syscall.Signal) {
-	// ESRCH means that the group is already gone.
+	// The usual error, ESRCH, means that the group has already ended.
 	_ = syscall.Kill(-command.Process.Pid, signal)
 }
 
-// DescriptorLimit returns how many descriptors the process may open. Go has raised the limit to its
-// maximum.
+// DescriptorLimit returns the number of descriptors that the process may open. The Go runtime has
+// raised it to the hard limit.
 func DescriptorLimit() int {
 	var limit syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil || limit.Cur > maxDescriptors {

@@ -7,22 +7,22 @@ import (
 	"time"
 )
 
-// OwnGroup refuses the process. Windows has no process groups and no signal that asks a process to
-// end.
+// OwnGroup returns [errors.ErrUnsupported], so that the command is not started. Windows has no
+// process groups, and no signal that asks a process to end.
 func OwnGroup(*exec.Cmd) error { return errors.ErrUnsupported }
 
-// SignalGroup is never called, because no process is started.
+// SignalGroup does nothing. It is never called, because OwnGroup lets no process start.
 func SignalGroup(*exec.Cmd, syscall.Signal) {}
 
 // SetUserTimeout does nothing: Windows has no such option.
 func SetUserTimeout(syscall.RawConn, time.Duration) error { return nil }
 
-// HideMemory does nothing: Windows has no way to forbid a user's own processes to read each other.
+// HideMemory does nothing: Windows cannot prevent a user's processes from reading each other's
+// memory.
 func HideMemory() error { return nil }
 
-// DescriptorLimit returns how many handles the process may open. Only memory limits them on
-// Windows.
+// DescriptorLimit returns maxDescriptors: on Windows only memory limits the handles.
 func DescriptorLimit() int { return maxDescriptors }
 
-// HasInput returns nil. On Windows only a read can find out.
+// HasInput returns nil: on Windows only a read shows whether there is input.
 func HasInput(syscall.RawConn) func() bool { return nil }
