@@ -6,12 +6,12 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Capabilities is a set of client capabilities. Each of them lets a server send requests to the client while it
-// works on one of the client's requests.
+// Capabilities is a set of client capabilities. A capability lets a server send one kind of request to the client while it works on one of
+// the client's requests.
 type Capabilities uint8
 
 // The client capabilities and their parts. A part is declared only together with its capability.
-// Session tokens store these bits, so their values must not change.
+// Session tokens store these bits, so the values must not change.
 const (
 	Elicitation Capabilities = 1 << iota
 	Sampling
@@ -27,7 +27,7 @@ const (
 var clientCapabilities = []struct { //nolint:gochecknoglobals // a constant table
 	capability Capabilities
 	name, part string
-	since      string // the first revision with it
+	since      string // the first revision with the capability
 }{
 	{Elicitation, "elicitation", "", Rev20250618},
 	{ElicitationForm, "elicitation", "form", Rev20251125},
@@ -46,7 +46,7 @@ func ReadCapabilities(declared Object) (set Capabilities) {
 		if row.part != "" {
 			value = declared.Object(row.name).Get(row.part)
 		}
-		// By the schemas, only an object declares a capability, even an empty one; null and true do not.
+		// In the schemas, only an object declares a capability, and an empty one suffices; null and true do not.
 		if value.Kind() == '{' {
 			set |= row.capability
 		}
@@ -54,8 +54,8 @@ func ReadCapabilities(declared Object) (set Capabilities) {
 	return set
 }
 
-// Has reports whether the set contains all wanted capabilities. An elicitation capability without parts
-// includes forms (2025-11-25, Elicitation, "Capabilities").
+// Has reports whether the set contains all wanted capabilities. Elicitation without parts includes
+// forms (2025-11-25, Elicitation, "Capabilities").
 func (c Capabilities) Has(wanted Capabilities) bool {
 	if c&Elicitation != 0 && c&ElicitationURL == 0 {
 		c |= ElicitationForm
@@ -63,18 +63,18 @@ func (c Capabilities) Has(wanted Capabilities) bool {
 	return c&wanted == wanted
 }
 
-// In returns the capabilities that exist in a revision. Before 2025-11-25, elicitation meant forms,
-// so a client that supports only URLs has no elicitation there.
-func (c Capabilities) In(revision string) (known Capabilities) {
+// In returns the capabilities of the set that exist in a revision. Before 2025-11-25, elicitation
+// meant forms, so a client that supports only URLs has no elicitation in those revisions.
+func (c Capabilities) In(revision string) (existing Capabilities) {
 	if revision < Rev20251125 && !c.Has(ElicitationForm) {
 		c &^= Elicitation
 	}
 	for _, row := range clientCapabilities {
 		if revision >= row.since {
-			known |= c & row.capability
+			existing |= c & row.capability
 		}
 	}
-	return known
+	return existing
 }
 
 // Object returns the set as a client's capabilities object. Equal sets give equal bytes.
@@ -107,7 +107,8 @@ func (c Capabilities) String() string {
 	return strings.Join(names, ", ")
 }
 
-// NeededCapability returns the capability that a server request requires, or 0 for another method.
+// NeededCapability returns the capability that a server request requires; 0 if the method is not a
+// server request.
 func NeededCapability(method string, params Object) Capabilities {
 	switch method {
 	case Elicit:

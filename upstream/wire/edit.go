@@ -6,21 +6,21 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Edit calls edit for each value at a path and returns raw with the results in their place. Every
-// other byte stays. In the path, "*" selects each element of an array, and any other text the
-// member with that name. The value must be checked; see [Members].
+// Edit calls edit for each value at a path, and returns raw with the results in place of the
+// values. All other bytes are unchanged. In the path, "*" selects each element of an array. Any
+// other text selects the member with that name. raw must be checked, see [Members].
 func Edit(raw jsontext.Value, path []string, edit func(jsontext.Value) jsontext.Value) jsontext.Value {
 	if len(path) == 0 {
 		return edit(raw)
 	}
 	var (
-		out    jsontext.Value // for raw[:copied]; nil until the first change
+		out    jsontext.Value // replaces raw[:copied]; nil until the first change
 		copied int
 		s      = &scanner{raw: raw, lax: true}
 		err    error
 	)
 	visit := func(value []byte) {
-		// The scanner calls back at the end of a value, so the value ends at s.at.
+		// The scanner calls visit at the end of a value, so the value ends at s.at.
 		edited := Edit(value, path[1:], edit)
 		if !bytes.Equal(edited, value) {
 			out = append(append(out, raw[copied:s.at-len(value)]...), edited...)

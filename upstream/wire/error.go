@@ -19,7 +19,7 @@ const (
 	HeaderMismatch             = -32020
 	MissingClientCapability    = -32021
 	UnsupportedProtocolVersion = -32022
-	URLElicitationRequired     = -32042 // of 2025-11-25 only
+	URLElicitationRequired     = -32042 // only in 2025-11-25
 )
 
 // Error is a JSON-RPC error object, from a peer or from the gateway.
@@ -38,8 +38,8 @@ func NewError(code int64, message string) *Error { return &Error{Code: code, Mes
 // FromPeer reports whether a peer sent the error.
 func (e *Error) FromPeer() bool { return e.raw != nil }
 
-// Label returns the code as a metric attribute: a code reserved by JSON-RPC, or "_OTHER". With
-// other codes, servers could create any number of time series.
+// Label returns the code as a metric attribute, or "_OTHER" for a code that JSON-RPC does not
+// reserve: with all codes, servers could create any number of time series.
 func (e *Error) Label() string {
 	if e.Code < -32768 || e.Code > -32000 {
 		return "_OTHER"
@@ -52,7 +52,8 @@ func (e *Error) WithData(data jsontext.Value) *Error {
 	return &Error{Code: e.Code, Message: e.Message, Data: data}
 }
 
-// Recode returns a copy of the error with another code and data. A peer's error keeps its unknown members.
+// Recode returns a copy of the error with another code and data. If data is nil, a peer's error keeps its data in the JSON. A peer's error
+// keeps its unknown members.
 func (e *Error) Recode(code int64, data jsontext.Value) *Error {
 	recoded := &Error{Code: code, Message: e.Message, Data: data}
 	if e.raw == nil {
@@ -66,9 +67,9 @@ func (e *Error) Recode(code int64, data jsontext.Value) *Error {
 	return recoded
 }
 
-// ReadError reads the error object of a response. [Error.JSON] keeps its unknown members, except
-// the gateway's keys in a _meta. The code must be a whole number and the message a string (JSON-RPC
-// 2.0, "Error object").
+// ReadError reads the error object of a response. The code must be a whole number and the message a
+// string (JSON-RPC 2.0, "Error object"). [Error.JSON] keeps unknown members, but not the gateway's
+// own keys in a _meta.
 func ReadError(raw jsontext.Value) (*Error, error) {
 	raw = WithoutOwnMeta(raw)
 	object, err := ParseObject(raw)
@@ -86,7 +87,8 @@ func ReadError(raw jsontext.Value) (*Error, error) {
 // maxExact bounds the whole numbers that a float64 represents exactly.
 const maxExact = 1 << 53
 
-// Int returns the value of a JSON number that is whole, in any spelling.
+// Int returns the value of a JSON number that is whole, in any spelling. ok is false for other
+// values, and for numbers out of range.
 func Int(value jsontext.Value) (n int64, ok bool) {
 	if n, err := strconv.ParseInt(string(value), 10, 64); err == nil {
 		return n, true
@@ -108,7 +110,7 @@ func (e *Error) Error() string {
 
 // JSON returns the error object. A peer's object is unchanged.
 func (e *Error) JSON() jsontext.Value {
-	if e.raw != nil { // keeps unknown members
+	if e.raw != nil { // with its unknown members
 		return e.raw
 	}
 	object := Object{}.
@@ -130,13 +132,13 @@ type CancelledError struct {
 	Reason string
 }
 
-// ReadCancelled reads the params of [Cancelled]. It cuts a long reason.
+// ReadCancelled reads the params of [Cancelled]. It cuts the reason after maxReason bytes.
 func ReadCancelled(params Object) *CancelledError {
 	reason, _ := params.Text("reason")
 	return &CancelledError{Clip(reason, maxReason)}
 }
 
-// Error omits the reason, because the peer wrote it.
+// Error omits the reason, because the peer chose its text.
 func (*CancelledError) Error() string { return "cancelled by the client" }
 
 func (*CancelledError) Unwrap() error { return context.Canceled }

@@ -14,17 +14,18 @@ const (
 	sentinelSuffix = "?="
 )
 
-// EncodeHeader returns the value of an Mcp-Name header: the text if it is safe, otherwise its
-// encoding in the Base64 sentinel (2026-07-28, Streamable HTTP, "Value Encoding").
+// EncodeHeader returns a text as the value of an Mcp-Name header: unchanged if HTTP transports it
+// safely, otherwise in the Base64 sentinel (2026-07-28, Streamable HTTP, "Value Encoding").
 func EncodeHeader(text string) string {
-	// The receiver would decode a text that looks like the sentinel, so encode it as well.
+	// Encode a text that looks like the sentinel, too, because the receiver would decode it.
 	if plainHeader(text) && !isSentinel(text) {
 		return text
 	}
 	return sentinelPrefix + base64.StdEncoding.EncodeToString([]byte(text)) + sentinelSuffix
 }
 
-// DecodeHeader is the inverse of [EncodeHeader].
+// DecodeHeader is the inverse of [EncodeHeader]. It returns an error for a value that EncodeHeader
+// cannot have made.
 func DecodeHeader(value string) (string, error) {
 	if !isSentinel(value) {
 		if !plainHeader(value) {
@@ -33,7 +34,7 @@ func DecodeHeader(value string) (string, error) {
 		return value, nil
 	}
 	encoded := value[len(sentinelPrefix) : len(value)-len(sentinelSuffix)]
-	// Strict decoding: otherwise several encodings would mean the same name.
+	// Decode strictly, or several encodings would mean the same name.
 	text, err := base64.StdEncoding.Strict().DecodeString(encoded)
 	if err != nil || strings.ContainsAny(encoded, "\r\n") { // the decoder skips line breaks
 		return "", errors.New("invalid Base64 in header value")
@@ -49,7 +50,7 @@ func isSentinel(value string) bool {
 		strings.HasPrefix(value, sentinelPrefix) && strings.HasSuffix(value, sentinelSuffix)
 }
 
-// plainHeader reports whether a header carries text unchanged.
+// plainHeader reports whether a header can carry the text unchanged.
 func plainHeader(text string) bool {
 	// HTTP drops white space around a value (RFC 9110, section 5.5).
 	if text == "" || strings.Trim(text, " \t") != text {
@@ -63,8 +64,8 @@ func plainHeader(text string) bool {
 	return true
 }
 
-// Header returns the first value of a header. The name must be in canonical form, like the constants of this
-// package; [http.Header.Get] would convert it each time.
+// Header returns the first value of a header, or "". The name must be in canonical form, like the constants of this package:
+// [http.Header.Get] would convert it at each call.
 func Header(header http.Header, name string) string {
 	if values := header[name]; len(values) > 0 {
 		return values[0]
@@ -75,7 +76,7 @@ func Header(header http.Header, name string) string {
 // MediaType returns the media type in a Content-Type header, without its parameters. It returns ""
 // for an invalid header.
 func MediaType(contentType string) string {
-	if contentType == ContentJSON || contentType == ContentSSE { // true for nearly all
+	if contentType == ContentJSON || contentType == ContentSSE { // the usual values need no parser
 		return contentType
 	}
 	mediaType, _, err := mime.ParseMediaType(contentType)

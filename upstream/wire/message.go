@@ -6,36 +6,36 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Message is one JSON-RPC 2.0 message. Unknown members of the envelope are dropped, because each
-// hop has its own envelope.
+// Message is one JSON-RPC 2.0 message. Unknown members of the envelope are dropped, because the
+// gateway makes its own envelope for each message.
 type Message struct {
-	// ID is a string or a number as it was sent; it may be nil.
+	// ID is a string or a number in its original spelling; it may be nil.
 	ID     jsontext.Value
 	Method string
 	// Params is an object; nil if it is absent or null.
 	Params jsontext.Value
-	// A response has either Result or Error, the raw error object. See [ReadError].
+	// A response has either Result or Error. Error is the raw error object, see [ReadError].
 	Result jsontext.Value
 	Error  jsontext.Value
 	// HasNull is true if the message contains a null, at any depth.
 	HasNull bool
-	// HasOwnMeta is true if a name in the message, at any depth, begins with [MetaPrefix] or has an
-	// escape. Otherwise [WithoutOwnMeta] changes nothing.
+	// HasOwnMeta is true if a name in the message, at any depth, begins with [MetaPrefix] or
+	// contains an escape. If it is false, [WithoutOwnMeta] changes nothing.
 	HasOwnMeta bool
 }
 
 // IsRequest reports whether the message requires a response.
 func (m *Message) IsRequest() bool { return m.Method != "" && m.ID != nil }
 
-// IsNotification reports whether the message has a method and requires no response.
+// IsNotification reports whether the message has a method and no ID, so that it requires no response.
 func (m *Message) IsNotification() bool { return m.Method != "" && m.ID == nil }
 
 // IsResponse reports whether the message answers a request.
 func (m *Message) IsResponse() bool { return m.Method == "" }
 
 // Parse reads one message, strictly. The error is an [*Error] with [ParseError] or
-// [InvalidRequest]. With [InvalidRequest], the message has the ID for the error response, if it is
-// readable.
+// [InvalidRequest]. With [InvalidRequest], the message still has the ID for the error response, if
+// the ID is readable.
 func Parse(raw []byte) (Message, error) {
 	var m Message
 	err := m.parse(raw)
@@ -47,14 +47,14 @@ func (m *Message) parse(raw []byte) error {
 	e := envelope{Message: m}
 	s := scanner{raw: raw}
 	if err := s.members(e.set); err != nil {
-		*m = Message{} // bytes that are not JSON have no id
+		*m = Message{} // an id in invalid JSON is not reliable
 		if v := jsontext.Value(raw); v.Kind() == '[' && v.IsValid() {
 			return NoBatches()
 		}
 		return NewError(ParseError, "Parse error: "+err.Error())
 	}
 	m.HasNull, m.HasOwnMeta = s.hasNull, s.hasOwnMeta
-	// Nothing except the id of an invalid message may be used.
+	// Keep only the id: no other part of an invalid message may be used.
 	if problem := e.check(); problem != "" {
 		*m = Message{ID: m.ID}
 		return NewError(InvalidRequest, "Invalid request: "+problem)
@@ -70,7 +70,7 @@ type envelope struct {
 	isVersion2 bool
 	// nullID is true if the id is null, which is valid in an error response to a message with an unreadable id.
 	nullID bool
-	// problem is the first problem. Reading continues, because the id may still follow.
+	// problem is the first problem. Reading continues, because the id may follow later.
 	problem string
 }
 
@@ -124,7 +124,7 @@ func (e *envelope) check() (problem string) {
 	switch {
 	case e.problem != "":
 		return e.problem
-	case m.IsNotification() && e.nullID: // valid in JSON-RPC, not in MCP
+	case m.IsNotification() && e.nullID: // MCP forbids a null id, JSON-RPC allows it
 		return "the id of a request must not be null"
 	case !e.isVersion2:
 		return `jsonrpc must be "2.0"`
@@ -136,7 +136,7 @@ func (e *envelope) check() (problem string) {
 		return "a message must have a method, a result or an error"
 	case m.Result != nil && m.Error != nil:
 		return "a response must not have both a result and an error"
-	// An error may lack an id if the request's was unreadable.
+	// An error may lack an id: the request's id may have been unreadable.
 	case m.Result != nil && m.ID == nil:
 		return "a result must have an id"
 	}
@@ -163,7 +163,7 @@ func AppendNotification(dst []byte, method string, params jsontext.Value) []byte
 
 func appendCall(dst []byte, method string, params jsontext.Value) []byte {
 	dst = append(dst, `"method":`...)
-	dst, _ = jsontext.AppendQuote(dst, method) // the error means that invalid UTF-8 was replaced
+	dst, _ = jsontext.AppendQuote(dst, method) // an error means that invalid UTF-8 was replaced
 	if params != nil {
 		dst = append(dst, `,"params":`...)
 		dst = append(dst, params...)
@@ -176,7 +176,8 @@ func AppendResult(dst []byte, id, result jsontext.Value) []byte {
 	return append(append(AppendResultHead(dst, id), result...), '}')
 }
 
-// AppendResultHead appends a response up to its result. The result and a closing brace must follow.
+// AppendResultHead appends the beginning of a response, up to its result. Append the result and a
+// closing brace to complete the response.
 func AppendResultHead(dst []byte, id jsontext.Value) []byte {
 	dst = append(dst, `{"jsonrpc":"2.0","id":`...)
 	dst = append(dst, id...)
@@ -196,8 +197,8 @@ func AppendError(dst []byte, id jsontext.Value, err *Error) []byte {
 	return append(dst, '}')
 }
 
-// CanonicalID returns the id of a response in the request's spelling: some servers return 3 as "3"
-// or 3.0. It returns ids that are not whole numbers unchanged.
+// CanonicalID returns the id of a response in the spelling of the gateway's requests: some servers
+// return 3 as "3" or 3.0. Ids that are not whole numbers are unchanged.
 func CanonicalID(id jsontext.Value) string {
 	number := id
 	if text, ok := Text(id); ok {
@@ -209,10 +210,10 @@ func CanonicalID(id jsontext.Value) string {
 	return string(id)
 }
 
-// NumberID returns a numeric id as JSON.
+// NumberID returns a number as JSON.
 func NumberID(id int64) jsontext.Value { return strconv.AppendInt(nil, id, 10) }
 
-// Batches reports whether a revision has batches, arrays of messages.
+// Batches reports whether a revision has batches, which are arrays of messages.
 func Batches(revision string) bool { return revision == Rev20250326 }
 
 // NoBatches returns the error for a batch in a revision without batches.
@@ -220,11 +221,11 @@ func NoBatches() *Error {
 	return NewError(InvalidRequest, "Batches of messages are not accepted in this revision")
 }
 
-// IsBatch reports whether raw starts like a batch. It may not be valid JSON.
+// IsBatch reports whether raw starts like an array. It does not check whether raw is valid JSON.
 func IsBatch(raw []byte) bool { return jsontext.Value(raw).Kind() == '[' }
 
-// ParseBatch splits a batch into messages, as strictly as [Parse]. Read each message with Parse: an
-// invalid message does not invalidate the others. The error is an [*Error].
+// ParseBatch splits a batch into messages, as strictly as [Parse]. Read each message with Parse:
+// one invalid message does not make the others invalid. The error is an [*Error].
 func ParseBatch(raw []byte) ([]jsontext.Value, error) {
 	messages, err := parseArray(&scanner{raw: raw})
 	if err != nil {

@@ -7,21 +7,23 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// MetaPrefix begins the gateway's keys in _meta. Clients trust their values, so no server may set them.
+// MetaPrefix is the beginning of the gateway's own keys in _meta. Clients trust the values of these
+// keys, so servers must not set them.
 const MetaPrefix = "io.github.promptweir/"
 
 // IsOwnMeta reports whether a key of _meta belongs to the gateway.
 func IsOwnMeta(key string) bool { return strings.HasPrefix(key, MetaPrefix) }
 
-// WithoutOwnMeta removes the gateway's keys from each _meta in a server's JSON. Every other byte outside of
-// such a _meta stays.
+// WithoutOwnMeta returns a server's JSON without the gateway's own keys in each _meta. A _meta with such a key is written again. All other
+// bytes are unchanged.
 func WithoutOwnMeta(raw jsontext.Value) jsontext.Value {
-	// Nearly all JSON contains neither the prefix nor an escape that could hide it.
+	// Return early: nearly all JSON contains neither the prefix nor an escape that could hide the
+	// prefix.
 	if !bytes.Contains(raw, []byte(MetaPrefix)) && !bytes.Contains(raw, []byte(`\u00`)) && !bytes.Contains(raw, []byte(`\/`)) {
 		return raw
 	}
 	decoder := jsontext.NewDecoder(bytes.NewReader(raw), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
-	var out jsontext.Value // for raw[:copied]
+	var out jsontext.Value // replaces raw[:copied]
 	copied, inMeta := 0, false
 	for {
 		if inMeta && decoder.PeekKind() == '{' {
@@ -30,13 +32,13 @@ func WithoutOwnMeta(raw jsontext.Value) jsontext.Value {
 				return raw
 			}
 			meta, end := Members(value), int(decoder.InputOffset())
-			if kept := meta.Without(IsOwnMeta); len(kept) < len(meta) {
-				out = append(append(out, raw[copied:end-len(value)]...), kept.JSON()...)
+			if cleaned := meta.Without(IsOwnMeta); len(cleaned) < len(meta) {
+				out = append(append(out, raw[copied:end-len(value)]...), cleaned.JSON()...)
 				copied = end
 			}
 		}
 		token, err := decoder.ReadToken()
-		if err != nil { // the end, since the JSON is valid
+		if err != nil { // io.EOF, because the JSON is valid
 			break
 		}
 		kind, length := decoder.StackIndex(decoder.StackDepth())

@@ -25,7 +25,7 @@ const (
 // ExtensionSkills is the identifier of the Skills extension.
 const ExtensionSkills = "io.modelcontextprotocol/skills"
 
-// Methods of server requests. They are messages in the legacy era, and parts of a result in the modern era.
+// Methods of server requests. In the legacy era, a server request is a message; in the modern era, it is part of a result.
 const (
 	Elicit        = "elicitation/create"
 	CreateMessage = "sampling/createMessage"
@@ -95,16 +95,17 @@ func Revisions() []string {
 	return []string{Rev20260728, Rev20251125, Rev20250618, Rev20250326, Rev20241105}
 }
 
-// Modern reports whether a revision is of the modern era, where each request carries its metadata and there is
-// no initialize. Revisions are dates, so an unknown later revision is also modern.
+// Modern reports whether a revision belongs to the modern era: each request carries its metadata, and there is no initialize. Revisions are
+// dates, so an unknown later revision is also modern.
 func Modern(revision string) bool { return revision >= Rev20260728 }
 
-// KnownModern reports whether a revision is known and modern.
+// KnownModern reports whether a revision is supported and modern.
 func KnownModern(revision string) bool {
 	return Modern(revision) && slices.Contains(Revisions(), revision)
 }
 
-// KnownLegacy reports whether a revision is known and legacy, so that initialize can agree on it.
+// KnownLegacy reports whether a revision is supported and legacy, so that initialize can agree on
+// it.
 func KnownLegacy(revision string) bool {
 	return !Modern(revision) && slices.Contains(Revisions(), revision)
 }
@@ -112,5 +113,6 @@ func KnownLegacy(revision string) bool {
 // levels are the severities of log messages (RFC 5424), the least severe first.
 var levels = []string{"debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"} //nolint:gochecknoglobals // a constant list
 
-// Severity returns the severity of a log level: from 1 for debug upwards, or 0 if it is unknown.
+// Severity returns the severity of a log level: 1 for debug, up to 8 for emergency, and 0 for an
+// unknown level.
 func Severity(level string) int { return slices.Index(levels, level) + 1 }

@@ -9,7 +9,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Object is a JSON object: its members in their order, each with its original bytes.
+// Object is a JSON object: its members in their original order, each with its original bytes.
 type Object []Member
 
 // Member is one member of an [Object].
@@ -20,14 +20,14 @@ type Member struct {
 	quoted []byte
 }
 
-// ParseObject reads raw as one JSON object, strictly. It checks all levels and splits the first into members.
+// ParseObject reads raw as one JSON object, strictly. It checks all levels of nesting, and splits the first level into members.
 func ParseObject(raw []byte) (Object, error) { return parseObject(Object{}, &scanner{raw: raw}) }
 
-// Members splits a JSON object from a value that [Parse] or [ParseObject] has checked. It returns nil for
-// another kind of value.
+// Members splits a JSON object that [Parse] or [ParseObject] has checked as part of a larger value. It returns nil for another kind of
+// value.
 func Members(part jsontext.Value) Object { return MembersInto(Object{}, part) }
 
-// MembersInto is [Members] with the memory of an object that is no longer used.
+// MembersInto is [Members] with the memory of an object that is no longer in use.
 func MembersInto(unused Object, part jsontext.Value) Object {
 	if part.Kind() != '{' {
 		return nil
@@ -39,9 +39,9 @@ func MembersInto(unused Object, part jsontext.Value) Object {
 	return object
 }
 
-// KindOf returns the kind of a member's value in a checked JSON object (see [Members]), or 0 if
-// there is no such member. It stops at the beginning of the value, so a member near the beginning
-// of a large object costs almost nothing.
+// KindOf returns the kind of a member's value in a checked JSON object (see [Members]); 0 if there
+// is no such member. It stops at the beginning of the value, so a member near the beginning of a
+// large object costs almost nothing.
 func KindOf(part jsontext.Value, name string) jsontext.Kind {
 	if part.Kind() != '{' {
 		return 0
@@ -85,7 +85,8 @@ func parseObject(object Object, s *scanner) (Object, error) {
 	return object, nil
 }
 
-// members calls member for each member of the object. Only space may follow the object.
+// members calls member for each member of the object. After the object, it accepts only white
+// space.
 func (s *scanner) members(member func(name, quoted, value []byte)) error {
 	s.space()
 	if s.peek() != '{' {
@@ -98,7 +99,7 @@ func (s *scanner) members(member func(name, quoted, value []byte)) error {
 	return s.end()
 }
 
-// notAnObject returns the error for a value of another kind, or for invalid JSON.
+// notAnObject returns the error for a value that is not an object, or for invalid JSON.
 func (s *scanner) notAnObject() error {
 	if s.at == len(s.raw) {
 		return errEmpty
@@ -168,8 +169,8 @@ func Text(value jsontext.Value) (text string, ok bool) {
 	return string(unquoted), err == nil
 }
 
-// Folded returns the name of a member that differs from one of the names only in case, or "". Readers such as
-// encoding/json treat both as the same member, so they would read another value.
+// Folded returns the name of a member that differs from one of the names only in case, or "". Readers that ignore case, such as
+// encoding/json, treat both as the same member, and could read another value than this package.
 func (o Object) Folded(names ...string) string {
 	for i := range o {
 		if slices.Contains(names, o[i].Name) {
@@ -182,14 +183,14 @@ func (o Object) Folded(names ...string) string {
 	return ""
 }
 
-// Object returns the members of the named member, or nil if its value is not an object. The
-// receiver must be checked; see [Members].
+// Object returns the members of the named member, or nil if its value is not an object. o must be
+// checked, see [Members].
 func (o Object) Object(name string) Object { return Members(o.Get(name)) }
 
 // With returns a copy of the object with a member's value replaced in place, or added at the end.
 func (o Object) With(name string, value jsontext.Value) Object {
 	at := slices.IndexFunc(o, func(m Member) bool { return m.Name == name })
-	// Requests share objects, so they must not change.
+	// Copy: requests share objects, which must not change.
 	if at < 0 {
 		return append(append(make(Object, 0, len(o)+1), o...), Member{Name: name, Value: value})
 	}
@@ -203,8 +204,8 @@ func (o Object) Without(drop func(name string) bool) Object {
 	return slices.DeleteFunc(slices.Clone(o), func(m Member) bool { return drop(m.Name) })
 }
 
-// WithoutNulls returns the object without the named members that are null. An object without nulls
-// is returned unchanged.
+// WithoutNulls returns the object without the named members that are null. If there are none, it
+// returns o itself.
 func (o Object) WithoutNulls(names ...string) Object {
 	isNull := func(m Member) bool { return m.Value.Kind() == 'n' && slices.Contains(names, m.Name) }
 	if !slices.ContainsFunc(o, isNull) {
@@ -228,7 +229,7 @@ func (o Object) AppendBy(dst []byte, appendValue func(dst []byte, value jsontext
 		if m.quoted != nil {
 			dst = append(dst, m.quoted...)
 		} else {
-			dst, _ = jsontext.AppendQuote(dst, m.Name) // the error means that invalid UTF-8 was replaced
+			dst, _ = jsontext.AppendQuote(dst, m.Name) // an error means that invalid UTF-8 was replaced
 		}
 		dst = appendValue(append(dst, ':'), m.Value)
 	}
@@ -249,7 +250,7 @@ func (o Object) JSON() jsontext.Value { return o.Append(make([]byte, 0, o.size()
 
 // Quote returns s as a JSON string. Invalid UTF-8 becomes U+FFFD.
 func Quote(s string) jsontext.Value {
-	// The error means that invalid UTF-8 was replaced.
+	// An error means that invalid UTF-8 was replaced.
 	quoted, _ := jsontext.AppendQuote(make([]byte, 0, len(s)+2), s)
 	return quoted
 }
@@ -270,7 +271,8 @@ func Array(elements []jsontext.Value) jsontext.Value {
 	return append(array, ']')
 }
 
-// ParseArray splits a JSON array from a value that [Parse] or [ParseObject] has checked.
+// ParseArray splits a JSON array that [Parse] or [ParseObject] has checked as part of a larger
+// value.
 func ParseArray(raw jsontext.Value) ([]jsontext.Value, error) {
 	return parseArray(&scanner{raw: raw, lax: true})
 }

@@ -1,6 +1,7 @@
 package wire
 
-// GetParams returns the params of prompts/get. It omits the member arguments if arguments is nil.
+// GetParams returns the params of prompts/get. If arguments is nil, the params have no member
+// "arguments".
 func GetParams(name string, arguments Object) Object {
 	params := Object{}.With("name", Quote(name))
 	if arguments != nil {

@@ -12,8 +12,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// MaxDepth bounds the nesting of arrays and objects in a message. The scanner recurses, and a stack overflow
-// ends the process.
+// MaxDepth bounds the nesting of arrays and objects in a message, because the scanner recurses and a stack overflow would end the process.
 const MaxDepth = 128
 
 var (
@@ -23,29 +22,29 @@ var (
 )
 
 // scanner reads JSON strictly in one pass: RFC 8259 with unique names and Unicode text (RFC 7493).
-// It accepts the same texts as a jsontext.Decoder, as FuzzParseObject and FuzzMessages check. It
+// It accepts the same texts as a jsontext.Decoder, which FuzzParseObject and FuzzMessages check. It
 // reads strings eight bytes at a time, because most bytes of a prompt are in strings.
 //
-// Large prompts justify it. With jsontext, a get of 1 MB takes 33 % longer, or 18 % with an escape
-// in every 13 bytes. For a get of 0.3 KB there is no difference (8 alternating pairs over
-// loopback).
+// The scanner exists for large prompts. With jsontext, a get of 1 MB takes 33 % longer, or 18 %
+// with an escape in every 13 bytes. For a get of 0.3 KB there is no difference (8 alternating pairs
+// over loopback).
 type scanner struct {
 	raw   []byte
 	at    int
 	depth int
-	// lax is true for values that are only delimited like JSON, or were checked before. The scanner
-	// does not compare names or check text then.
+	// lax is true for values that were checked before, or need only the delimiters of JSON. The
+	// scanner then does not compare names or check text.
 	lax bool
-	// escapes is true if the last string has an escape. It is not kept while lax is true.
+	// escapes is true if the last string contains an escape. A lax scanner does not set it.
 	escapes bool
-	// hasNull is true after a null.
+	// hasNull is true if the scanner has read a null.
 	hasNull bool
-	// hasOwnMeta is true after a name that [Message.HasOwnMeta] describes. A lax scanner does not set it.
+	// hasOwnMeta is true if the scanner has read a name as in [Message.HasOwnMeta]. A lax scanner does not set it.
 	hasOwnMeta bool
-	// names are the positions of names in the open objects, and known is their number. A set for
-	// each level would need most of the stack.
+	// names are the positions of names in the open objects, and count is their number. All levels
+	// share the array, because an array for each level would fill most of the stack.
 	names [maxFew]int
-	known int
+	count int
 }
 
 // errorAt returns an error with the current position.
@@ -117,7 +116,7 @@ func (s *scanner) object(member func(quoted, value []byte)) error {
 	if empty, err := s.open('}'); empty || err != nil {
 		return err
 	}
-	names := nameSet{outer: s.known}
+	names := nameSet{outer: s.count}
 	for {
 		start := s.at
 		if s.peek() != '"' {
@@ -146,7 +145,7 @@ func (s *scanner) object(member func(quoted, value []byte)) error {
 			member(quoted, s.raw[start:s.at:s.at])
 		}
 		if last, err := s.next('}'); last || err != nil {
-			s.known = names.outer
+			s.count = names.outer
 			return err
 		}
 	}
@@ -172,7 +171,8 @@ func (s *scanner) array(element func(value []byte)) error {
 	}
 }
 
-// open moves past an opening bracket, and past the closing one if the value is empty.
+// open moves past an opening bracket. If the closing bracket follows, it also moves past that and
+// returns empty.
 func (s *scanner) open(closing byte) (empty bool, err error) {
 	if s.depth++; s.depth > MaxDepth {
 		return false, errDepth
@@ -182,7 +182,7 @@ func (s *scanner) open(closing byte) (empty bool, err error) {
 	return s.closed(closing), nil
 }
 
-// next moves past a comma, or past the closing bracket.
+// next moves past a comma or, after the last element, past the closing bracket.
 func (s *scanner) next(closing byte) (last bool, err error) {
 	if s.space(); s.closed(closing) {
 		return true, nil
@@ -202,31 +202,31 @@ func (s *scanner) closed(closing byte) bool {
 	return true
 }
 
-// maxClipped bounds the part of a name that an error shows, in bytes.
+// maxClipped bounds the part of a name in an error, in bytes.
 const maxClipped = 64
 
 // maxFew bounds the names that are compared one by one. More names go into a map.
 const maxFew = 16
 
-// nameSet is the set of an object's names: the scanner's names from index outer on, or the map many if there
-// are many names or one has an escape.
+// nameSet is the set of an object's names. Few names are the scanner's names from index outer on. If there are more than maxFew, or one
+// contains an escape, the map many contains all.
 type nameSet struct {
 	outer int
 	many  map[string]struct{}
 }
 
-// add adds the last name, which starts at start, and reports whether it is new.
+// add adds the last name, which starts at start, and reports whether the name is new.
 func (n *nameSet) add(s *scanner, start int) bool {
 	quoted := s.raw[start:s.at]
 	if n.many == nil && !s.escapes {
-		for _, other := range s.names[n.outer:s.known] {
-			if bytes.HasPrefix(s.raw[other:], quoted) { // both include the closing quote
+		for _, other := range s.names[n.outer:s.count] {
+			if bytes.HasPrefix(s.raw[other:], quoted) { // quoted includes the closing quote, so the names are equal
 				return false
 			}
 		}
-		if s.known < maxFew {
-			s.names[s.known] = start
-			s.known++
+		if s.count < maxFew {
+			s.names[s.count] = start
+			s.count++
 			return true
 		}
 	}
@@ -236,7 +236,7 @@ func (n *nameSet) add(s *scanner, start int) bool {
 func (n *nameSet) addToMany(s *scanner, quoted []byte) bool {
 	if n.many == nil {
 		n.many = map[string]struct{}{}
-		for _, other := range s.names[n.outer:s.known] {
+		for _, other := range s.names[n.outer:s.count] {
 			name, _, _ := bytes.Cut(s.raw[other+1:], []byte{'"'})
 			n.many[string(name)] = struct{}{}
 		}
@@ -259,7 +259,7 @@ func isDigit(c byte) bool { return '0' <= c && c <= '9' }
 
 func (s *scanner) number() error {
 	s.skip('-')
-	// After a leading 0, a digit is an error of the caller's next check.
+	// A digit after a leading 0 is left for the caller, which expects no digit there.
 	if !s.skip('0') && !s.digits() {
 		return s.errorAt("want a digit")
 	}
@@ -307,10 +307,10 @@ func (s *scanner) text() error {
 			if err := s.escape(); err != nil {
 				return err
 			}
-		// This includes the end, where peek returns 0. errorAt reports the end.
+		// At the end, peek returns 0, and errorAt reports the end.
 		case c < ' ':
 			return s.errorAt("control character in a string")
-		// Near the end there are too few bytes for plain.
+		// plain stops when fewer than eight bytes are left.
 		case c < utf8.RuneSelf:
 			s.at++
 		default:
@@ -354,11 +354,10 @@ func (s *scanner) plain() {
 	raw, at := s.raw, s.at
 	for ; at+8 <= len(raw); at += 8 {
 		eight := binary.LittleEndian.Uint64(raw[at:])
-		// Flipping this bit swaps the quote and the space. Then the quote follows the control characters, and
-		// one comparison finds both.
+		// '"'^' ' is one bit. Flipping it swaps the quote and the space. The quote then follows the control characters, so one comparison
+		// finds both.
 		low, backslash := eight^(eachByte*('"'^' ')), eight^(eachByte*'\\')
-		// The high bit marks special bytes. A borrow may also mark bytes above a special one, but only the
-		// lowest counts.
+		// The high bit marks special bytes. A borrow may also mark bytes above a special one, but only the lowest mark counts.
 		special := (eight | (low - eachByte*(' '+1)) | (backslash - eachByte)) & eachHighBit
 		if special != 0 {
 			at += bits.TrailingZeros64(special) / 8
@@ -397,8 +396,8 @@ func isShortEscape(c byte) bool {
 	return false
 }
 
-// unit returns the UTF-16 code unit of the escape sequence at a position, 0 for a short escape, and the size of
-// the sequence, 0 if it is invalid.
+// unit returns the UTF-16 code unit of the escape sequence at a position, and the size of the sequence. The unit is 0 for a short escape
+// such as \n. The size is 0 for an invalid sequence.
 func (s *scanner) unit(at int) (unit rune, size int) {
 	if at+1 >= len(s.raw) || s.raw[at] != '\\' {
 		return 0, 0

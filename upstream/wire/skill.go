@@ -15,16 +15,16 @@ import (
 // SkillFile is the name of the file that makes its folder a skill.
 const SkillFile = "SKILL.md"
 
-// Hosts accept every skill within these bounds (Skills extension, "Limits").
+// The bounds within which hosts accept every skill (Skills extension, "Limits").
 const (
 	MaxSkillFiles = 512
 	MaxSkillBytes = 16 << 20
 )
 
-// skillName matches the names of the Agent Skills specification, which also bounds their length.
+// skillName matches the names that the Agent Skills specification allows, except for their length.
 var skillName = regexp.MustCompile(`^[a-z0-9]+(-[a-z0-9]+)*$`)
 
-// CheckSkillName refuses names that violate the Agent Skills specification or differ from the skill's folder.
+// CheckSkillName returns an error for a name that violates the Agent Skills specification, or differs from the name of the skill's folder.
 func CheckSkillName(name, folder string) error {
 	switch {
 	case len(name) > 64 || !skillName.MatchString(name):
@@ -39,18 +39,18 @@ func CheckSkillName(name, folder string) error {
 // maxQuotedName bounds a quoted name in a message, in bytes.
 const maxQuotedName = 256
 
-// device matches the names of devices on Windows, with any extension.
+// device matches the names of Windows devices, in lower case and with any extension.
 var device = regexp.MustCompile(`^(con|prn|aux|nul|conin\$|conout\$|(com|lpt)[0-9])([ .].*)?$`)
 
 // FoldPath returns a URI's path as the least careful reader may understand it: decoded repeatedly,
-// in Unicode's compatibility form, in lower case. It returns an error if a segment then leads out
-// of its folder, or is not a file name on every system.
+// in Unicode's compatibility form, in lower case. It returns an error if a segment of the result
+// leads out of its folder, or is not a valid file name on every system.
 func FoldPath(path string) (folded string, err error) {
 	var segments []string
 	for segment := range strings.SplitSeq(path, "/") {
 		name, err := url.PathUnescape(segment)
 		for before := ""; before != name; {
-			before, name = name, norm.NFKC.String(name) // this may form another escape
+			before, name = name, norm.NFKC.String(name) // normalization may form another escape
 			if decoded, err := url.PathUnescape(name); err == nil {
 				name = decoded
 			}
@@ -64,7 +64,7 @@ func FoldPath(path string) (folded string, err error) {
 	return strings.Join(segments, "/"), nil
 }
 
-// isFileName reports whether a name denotes one file on every system.
+// isFileName reports whether a name denotes a visible file, and the same one on every system.
 func isFileName(name string) bool {
 	isOdd := func(r rune) bool { return unicode.IsControl(r) || strings.ContainsRune(`/\:`, r) }
 	// Windows drops dots and spaces at the end.
@@ -72,14 +72,15 @@ func isFileName(name string) bool {
 		!strings.ContainsFunc(name, isOdd) && !device.MatchString(name)
 }
 
-// IsSkillFile reports whether some reader may take the file at a URI's path for a SKILL.md.
+// IsSkillFile reports whether any reader may take the file at a URI's path for a SKILL.md, see
+// [FoldPath].
 func IsSkillFile(path string) bool {
 	folded, err := FoldPath(path[strings.LastIndexByte(path, '/')+1:])
 	return err == nil && folded == strings.ToLower(SkillFile)
 }
 
-// Longer reports whether a checked JSON array has more than n elements. It stops at the element
-// after the n-th, and allocates nothing.
+// Longer reports whether a checked JSON array has more than n elements; false for another value. It
+// reads at most n+1 elements and allocates nothing.
 func Longer(array jsontext.Value, n int) bool {
 	if array.Kind() != '[' {
 		return false
@@ -110,8 +111,8 @@ func UnescapeSegment(segment string) string {
 	return segment
 }
 
-// Hash returns the SHA-256 of a value in canonical form (RFC 8785), but keeps the spelling of
-// integers. RFC 8785 would round integers beyond 2⁵³, so that different values could have the same
+// Hash returns the SHA-256 of a value in canonical form (RFC 8785), except that integers keep their
+// spelling. RFC 8785 would round integers beyond 2⁵³, so that different values could have the same
 // hash.
 func Hash(value jsontext.Value) ([sha256.Size]byte, error) {
 	canonical := value.Clone()

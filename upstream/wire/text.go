@@ -11,7 +11,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Clip cuts a text after a number of bytes, and marks the cut.
+// Clip cuts a text that is longer than most bytes, and appends "…" to the cut text.
 func Clip(text string, most int) string {
 	if len(text) <= most {
 		return text
@@ -19,7 +19,7 @@ func Clip(text string, most int) string {
 	return strings.ToValidUTF8(text[:most], "") + "…"
 }
 
-// Printable replaces control characters and invisible characters.
+// Printable replaces control characters and invisible characters by U+FFFD.
 func Printable(text string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsPrint(r) {
@@ -29,13 +29,13 @@ func Printable(text string) string {
 	}, text)
 }
 
-// SingleLine returns value without line breaks, as the stdio transport requires. Valid JSON has them only
-// between tokens, so no token changes.
+// SingleLine returns a JSON value without line breaks, because the stdio transport separates messages by lines. In valid JSON, line breaks
+// are only between tokens, so no token changes. An invalid value is returned unchanged.
 func SingleLine(value []byte) []byte {
 	if !bytes.ContainsAny(value, "\r\n") {
 		return value
 	}
-	// Compact works in place. Without PreserveRawStrings, it would change escapes.
+	// Clone, because Compact works in place. Without PreserveRawStrings, it would change escapes.
 	compact := jsontext.Value(bytes.Clone(value))
 	if err := compact.Compact(jsontext.PreserveRawStrings(true)); err != nil {
 		return value
@@ -43,8 +43,8 @@ func SingleLine(value []byte) []byte {
 	return compact
 }
 
-// Escaped returns JSON with escapes for the characters that must not be shown. Its meaning stays
-// the same.
+// Escaped returns JSON with escapes for the characters for which isShown is false. The JSON keeps
+// its meaning.
 func Escaped(text []byte, isShown func(r rune) bool) []byte {
 	escaped := make([]byte, 0, len(text))
 	for _, r := range string(text) {
@@ -63,8 +63,8 @@ func Escaped(text []byte, isShown func(r rune) bool) []byte {
 // maxIndented bounds the value to indent, in bytes.
 const maxIndented = 64 << 10
 
-// Indented returns a JSON value for people. A large value stays as it is: with nesting as deep as
-// [MaxDepth], it could become 130 times as large.
+// Indented returns a JSON value with indentation, for people. A value over maxIndented is
+// unchanged: with nesting as deep as [MaxDepth], it could become 130 times as large.
 func Indented(value jsontext.Value) string {
 	if len(value) > maxIndented {
 		return string(value)

@@ -6,11 +6,11 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// ParseList reads the response to a list request like [Parse], except for the array in the named
-// member of the result: its elements need only be delimited like JSON values. Otherwise one
-// definition with a lone surrogate or a duplicate member would invalidate the whole list. Split the
-// result with [Members] and [ParseArray]. Read each element with [ParseObject], which refuses
-// invalid elements.
+// ParseList reads the response to a list request like [Parse], but more tolerantly: the elements of
+// the array in the named member of the result need only be delimited like JSON values. Otherwise
+// one definition with a lone surrogate or a duplicate member would make the whole list invalid.
+// Split the result with [Members] and [ParseArray], and read each element with [ParseObject], which
+// refuses invalid elements.
 func ParseList(raw []byte, member string) (Message, error) {
 	message, err := Parse(raw)
 	if err == nil {
@@ -25,7 +25,7 @@ func ParseList(raw []byte, member string) (Message, error) {
 	if lax != nil {
 		return Message{}, err
 	}
-	// The rest is checked in a copy with null in place of invalid elements.
+	// Check everything else in a copy, which has null in place of invalid elements.
 	for i := range elements {
 		if !isStrict(elements[i]) {
 			elements[i] = jsontext.Value("null")
@@ -39,15 +39,15 @@ func ParseList(raw []byte, member string) (Message, error) {
 	return message, nil
 }
 
-// isStrict reports whether raw is a JSON value that [Parse] accepts as a part.
+// isStrict reports whether raw is a JSON value that [Parse] accepts within a message.
 func isStrict(raw []byte) bool {
 	s := scanner{raw: raw}
 	return s.value() == nil && s.end() == nil
 }
 
-// ClaimedIDs returns the ids of the responses in a text that [ParseAll] refuses. Their requests
-// need not wait any longer. It ignores messages with a method, whose ids belong to the sender, and
-// messages with several ids.
+// ClaimedIDs returns the ids of the responses in a text that [ParseAll] refuses, so that their
+// requests need not wait any longer. It ignores messages with a method, whose ids belong to the
+// sender, and messages with several ids.
 func ClaimedIDs(raw []byte) (ids []jsontext.Value) {
 	messages := []jsontext.Value{raw}
 	if IsBatch(raw) {
@@ -70,8 +70,8 @@ func claimedID(raw []byte) (id jsontext.Value) {
 			id, ids = value, ids+1
 		}
 	})
-	// In a text that is cut off or invalid, the members after the error are unknown. So a member
-	// counts as present if its quoted name occurs anywhere.
+	// If the text is cut off or invalid, the members after the error are unknown. Count a member as
+	// present if its quoted name occurs anywhere in the text.
 	has := func(name string) bool {
 		return seen[name] || err != nil && bytes.Contains(raw, []byte(`"`+name+`"`))
 	}
