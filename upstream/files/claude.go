@@ -12,11 +12,11 @@ import (
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
-// maxWords bounds the word number in a placeholder such as $3: a price such as $200 is not a
-// placeholder.
+// maxWords bounds the word number in a placeholder such as $3, so that a price such as $200 is not
+// a placeholder.
 const maxWords = 100
 
-// maxHint bounds a hint whose words become arguments, in bytes.
+// maxHint bounds, in bytes, a hint whose words become arguments.
 const maxHint = 1000
 
 var (
@@ -30,13 +30,13 @@ var (
 
 // command reads a custom slash command of Claude Code.
 func (p *parser) command(d *document) error {
-	// Claude Code shows the command fix in the folder git as git:fix.
+	// Claude Code shows the command fix.md in the folder git as git:fix.
 	p.name = strings.ReplaceAll(strings.TrimSuffix(p.sign.name, ".md"), "/", ":")
 	return (&claude{prompt: p}).read(d, map[string]func(field) error{})
 }
 
-// skillPrompt reads a SKILL.md of Agent Skills, which is also a command in Claude Code. Its name is
-// the name of its folder.
+// skillPrompt reads a SKILL.md of Agent Skills, which is also a command in Claude Code. The prompt
+// has the name of the skill's folder.
 func (p *parser) skillPrompt(d *document) error {
 	p.name = cmp.Or(strings.TrimSuffix(path.Base(p.sign.name), ".md"), "skill")
 	if err := (&claude{prompt: p}).read(d, map[string]func(field) error{"name": setText(&p.title)}); err != nil {
@@ -48,25 +48,25 @@ func (p *parser) skillPrompt(d *document) error {
 	return nil
 }
 
-// claude reads a command or a skill as Claude Code 2.1 does, according to its documentation
-// (code.claude.com/docs/en/skills) and to experiments:
+// claude reads a command or a skill as Claude Code 2.1 does, according to its documentation (code.claude.com/docs/en/skills) and to
+// experiments:
 //
 //	$ARGUMENTS                 the text after the command, as people type it
-//	$ARGUMENTS[0], $0, $1 …    a word of that text, counted from 0; without such a word, the placeholder stays
-//	$issue                     a word by a name in the front matter's arguments; without such a word, nothing
+//	$ARGUMENTS[0], $0, $1 …    a word of that text, counted from 0; the placeholder stays if the word is missing
+//	$issue                     a word by a name from the field arguments; empty if the word is missing
 //	\$1                        $1 as text
 //
-// If no placeholder gets a part of the command line, the line follows the text.
+// If no placeholder receives a part of the command line, the line follows the text.
 type claude struct {
 	prompt *parser
-	// names are the names that the front matter gives to the words of the command line. Each is an
-	// argument, unless isLine is set: then the whole line is one argument, and the names are only
-	// for placeholders in the text.
+	// names are the names that the front matter gives to the words of the command line. Each name
+	// is an argument. If isLine is true, the whole line is one argument instead, and the names are
+	// only for placeholders in the text.
 	names  []string
 	isLine bool
 }
 
-// read reads a file; setters are for fields of the front matter that only commands or only skills
+// read reads a file. setters are for fields of the front matter that only commands or only skills
 // have.
 func (c *claude) read(d *document, setters map[string]func(field) error) error {
 	p := c.prompt
@@ -75,7 +75,7 @@ func (c *claude) read(d *document, setters map[string]func(field) error) error {
 	setters["when_to_use"], setters["user-invocable"] = setText(&whenToUse), setBool(&isInvocable)
 	setters["description"], setters["argument-hint"] = setText(&p.description), setHint(&hint)
 	setters["arguments"] = setWords(&c.names)
-	// This field has no effect, because only people choose prompts.
+	// This field has no effect in a prompt, because only people choose prompts.
 	setters["disable-model-invocation"] = func(field) error { return nil }
 	p.foreignFront(d.front, setters)
 	if p.isWithheld = !isInvocable; p.description == "" {
@@ -93,7 +93,8 @@ func (c *claude) read(d *document, setters map[string]func(field) error) error {
 	return nil
 }
 
-// checkNames removes names after maxWords, and sets isLine if a name cannot be an argument.
+// checkNames removes the names after the first maxWords, and sets isLine if a name cannot be an
+// argument.
 func (c *claude) checkNames() {
 	if len(c.names) > maxWords {
 		c.prompt.unserved(1, "arguments: names after the first %d have no effect", maxWords)
@@ -113,9 +114,9 @@ func isArgumentName(name string) bool {
 	return name != "" && strings.Trim(name, "0123456789") != "" && name == wordOf(name)
 }
 
-// declareWords declares an argument for each named word. The names in a hint count if they cover
-// all words that the text uses. Otherwise there is one argument for the whole line. It reports
-// whether the text contains the whole line.
+// declareWords declares an argument for each named word. The names come from the front matter, or
+// otherwise from the hint, if the hint covers all words that the text uses. Without names, it
+// declares one argument for the whole line. It reports whether the text contains the whole line.
 func (c *claude) declareWords(d *document, hint string) (all bool) {
 	p, names := c.prompt, c.names
 	first, last, lines := maxWords, -1, 0
@@ -148,16 +149,17 @@ func (c *claude) declareWords(d *document, hint string) (all bool) {
 	return all
 }
 
-// mention is a placeholder in a text, perhaps escaped by a backslash.
+// mention is a placeholder in a text. A backslash may escape it.
 type mention struct {
 	start, end int
-	// text is the placeholder. word is its meaning, see [gap], or 0 if it is escaped.
+	// text is the placeholder without the escape. word has the meaning of [gap.word], or is 0 if
+	// the placeholder is escaped.
 	text   string
 	word   int
 	isName bool
 }
 
-// addGaps adds a text with gaps in place of its placeholders.
+// addGaps adds a text to the prompt, with gaps in place of the found placeholders.
 func (p *parser) addGaps(text string, found []mention, gapOf func(mention) gap) {
 	at := 0
 	for _, m := range found {
@@ -184,7 +186,8 @@ func placeholders(text string, names []string) (found []mention) {
 			continue
 		}
 		m := mention{start, start + 1 + size, text[start : start+1+size], word, isName}
-		// One backslash escapes the placeholder. Two backslashes stay in the text before the value.
+		// One backslash escapes the placeholder. Two backslashes are text before the placeholder's
+		// value.
 		if before := text[:start]; strings.HasSuffix(before, `\`) && !strings.HasSuffix(before, `\\`) {
 			m.start, m.word = start-1, 0
 		}
@@ -193,7 +196,8 @@ func placeholders(text string, names []string) (found []mention) {
 }
 
 // placeholder returns the length of the placeholder at the beginning of a text, without its dollar
-// sign, and its word. The length is 0 if there is no placeholder.
+// sign, and its word. The length is 0 if there is no placeholder. isName is true for a placeholder
+// by name.
 func placeholder(text string, names []string) (size, word int, isName bool) {
 	for i, name := range names {
 		rest, ok := strings.CutPrefix(text, name)
@@ -204,8 +208,8 @@ func placeholder(text string, names []string) (size, word int, isName bool) {
 	if size > 0 || text == "" || !isWordByte(text[0]) {
 		return size, word, size > 0
 	}
-	// The search ends after the longest placeholder: otherwise a line of dollar signs would take
-	// quadratic time.
+	// Search only in the length of the longest placeholder: otherwise a line of dollar signs would
+	// take quadratic time.
 	found := byPosition().FindStringSubmatch(text[:min(len(text), maxPlaceholder)])
 	if found == nil {
 		return 0, 0, false
@@ -228,7 +232,8 @@ func isWordByte(b byte) bool {
 	return b == '_' || b >= '0' && b <= '9' || b >= 'a' && b <= 'z' || b >= 'A' && b <= 'Z'
 }
 
-// line reads the placeholders of a line, and reports syntax that only Claude Code can replace.
+// line adds a line with gaps for its placeholders, and reports syntax that only Claude Code can
+// replace.
 func (c *claude) line(text string, number int) {
 	p := c.prompt
 	p.addGaps(text, placeholders(text, c.names), func(m mention) gap {
@@ -246,7 +251,7 @@ func (c *claude) line(text string, number int) {
 	}
 }
 
-// setHint sets an argument-hint, which YAML may read as a list or a map.
+// setHint returns a setter for an argument-hint, which YAML may read as a list or a map.
 func setHint(dst *string) func(field) error {
 	return func(f field) error {
 		if f.value.Kind == yaml.ScalarNode {
@@ -260,8 +265,8 @@ func setHint(dst *string) func(field) error {
 	}
 }
 
-// setWords returns a setter for a list of words. The list may also be one text. Numbers and maps
-// are ignored, as in Claude Code.
+// setWords returns a setter for a list of words, or for one text of words. Numbers and maps are
+// ignored, as in Claude Code.
 func setWords(dst *[]string) func(field) error {
 	return func(f field) error {
 		words := strings.Fields(f.value.Value)
@@ -279,11 +284,11 @@ func setWords(dst *[]string) func(field) error {
 	}
 }
 
-// namesIn returns the argument names in a hint such as "[number] <priority>". It returns nil if the
-// hint does not give each argument a different name.
+// namesIn returns the argument names in a hint such as "[number] <priority>". It returns nil unless
+// the hint gives each argument a different name.
 func namesIn(hint string) (names []string) {
-	// Alternatives are not arguments. A long hint would take quadratic time, because the search for
-	// the end of a bracket may read the whole rest.
+	// A hint with alternatives, such as "a|b", names no arguments. A long hint would take quadratic
+	// time, because the search for the end of each bracket may read the whole hint.
 	if strings.Contains(hint, "|") || len(hint) > maxHint {
 		return nil
 	}
@@ -297,7 +302,8 @@ func namesIn(hint string) (names []string) {
 	return names
 }
 
-// wordOf returns a word as a name: it replaces all characters except letters, digits, - and _.
+// wordOf returns a word as an argument name: it replaces each run of characters other than letters,
+// digits, - and _ by a hyphen, except at both ends.
 func wordOf(word string) string {
 	parts := strings.FieldsFunc(word, func(r rune) bool { return r != '-' && (r > 127 || !isWordByte(byte(r))) })
 	return strings.Trim(strings.Join(parts, "-"), "-")

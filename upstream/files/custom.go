@@ -14,26 +14,27 @@ import (
 )
 
 // custom describes how a client other than Claude Code reads its custom commands, according to the
-// client's source. People type a command line after a command:
+// client's source. People type a command line after the command's name:
 //
 //	OpenCode      $1 and on, $ARGUMENTS; the highest number gets the rest of the line
 //	Cursor        no placeholders
 //	Gemini CLI    TOML; {{args}}
 //
-// The line is appended to a text without placeholders.
+// If the text has no placeholders, the line follows the text.
 type custom struct {
 	// separator stands between folders in a command's name.
 	separator string
-	// placeholder matches placeholders: its first group is the number of a word, its second the whole line. It
-	// may be nil.
+	// placeholder matches placeholders. Its first group is the number of a word, its second group the whole line. It is nil for a client
+	// without placeholders.
 	placeholder func() *regexp.Regexp
-	// shell and mention match syntax that only the client can replace. A nil mention means @FILE.
+	// shell and mention match syntax for commands and files that only the client can replace. A nil
+	// shell means that the client runs no commands, a nil mention means @FILE.
 	shell, mention func() *regexp.Regexp
 	// takesRest is true if the highest number gets the rest of the line.
 	takesRest bool
 }
 
-// maxTOML bounds a TOML file, in bytes: the parser recurses at each level of nesting.
+// maxTOML bounds a TOML file, in bytes, because the parser recurses at each level of nesting.
 const maxTOML = 64 << 10
 
 var (
@@ -47,7 +48,7 @@ var (
 	promptKey     = lazily(`(?m)^[ \t]*["']?prompt["']?[ \t]*=[ \t]*(?:(?:"""|''')\r?\n)?`)
 )
 
-// customs are the formats of custom commands.
+// customs contains the formats of custom commands.
 var customs = map[config.FileFormat]*custom{ //nolint:gochecknoglobals // a constant table
 	config.FormatOpenCode: {separator: "/", placeholder: opencodeWord, shell: opencodeShell, takesRest: true},
 	config.FormatCursor:   {separator: "/"},
@@ -125,12 +126,12 @@ func (p *parser) toml(d *document) (*document, error) {
 type customWords struct {
 	*custom
 
-	any     bool // the text has placeholders
-	highest int
+	any     bool // true if the text has placeholders
+	highest int  // the highest word number; 0 without numbers
 }
 
-// declareCustom declares the arguments of a text: one for each word of the hint if that is sufficient,
-// otherwise one for the whole line.
+// declareCustom declares the arguments of a text: one for each name in the hint if the hint covers
+// all words of the text, otherwise one for the whole line.
 func (p *parser) declareCustom(c *custom, text, hint string) customWords {
 	words, all := customWords{custom: c}, false
 	for _, m := range c.placeholders(text) {
@@ -148,7 +149,8 @@ func (p *parser) declareCustom(c *custom, text, hint string) customWords {
 	return words
 }
 
-// line reads the placeholders of a line, and reports syntax that only the client can replace.
+// line adds a line with gaps for its placeholders, and reports syntax that only the client can
+// replace.
 func (w customWords) line(p *parser, text string, number int) {
 	p.addGaps(text, w.placeholders(text), func(m mention) gap {
 		return gap{word: int16(m.word), takesRest: w.takesRest && m.word == w.highest} //nolint:gosec // at most maxWords
@@ -156,7 +158,8 @@ func (w customWords) line(p *parser, text string, number int) {
 	p.reportForeign(text, number, w.shell, w.mention)
 }
 
-// placeholders finds the placeholders of a text. A number of no word is text.
+// placeholders finds the placeholders of a text. It leaves out numbers below 1 or above maxWords,
+// which are text.
 func (c *custom) placeholders(text string) (found []mention) {
 	if c.placeholder == nil {
 		return nil

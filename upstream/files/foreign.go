@@ -10,17 +10,19 @@ import (
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
-// maxFirstLine bounds a description taken from a text, in bytes.
+// maxFirstLine bounds, in bytes, a description that is taken from the text.
 const maxFirstLine = 200
 
 var (
-	// variable matches ${input:name}, ${input:name:placeholder}, and variables of the editor.
+	// variable matches ${input:name}, ${input:name:placeholder}, and variables of the editor such
+	// as ${file}.
 	variable  = lazily(`\$\{(input:[^}\n]*|file|fileBasename|fileDirname|fileBasenameNoExtension|selection|selectedText|workspaceFolder|workspaceFolderBasename)\}`)
 	reference = lazily(`(?:^|\s)#(?:file|folder|sym|tool|codebase|selection|changes|fetch|githubRepo)\b[:\w./-]*`)
 	link      = lazily(`\]\(([^()\s]+)\)`)
 )
 
-// foreignLines passes each line of a text in a client's format to read.
+// foreignLines calls read for each line of a text in a client's format. It tracks whether a line is
+// in a code block.
 func (p *parser) foreignLines(d *document, read func(text string, line int)) {
 	line := d.line
 	for each := range strings.Lines(d.text) {
@@ -32,11 +34,12 @@ func (p *parser) foreignLines(d *document, read func(text string, line int)) {
 	}
 }
 
-// keysWithEffect are keys that change how the client handles a prompt.
+// keysWithEffect contains the keys that change how the client handles a prompt.
+// [parser.foreignFront] reports them as not served.
 var keysWithEffect = []string{"agent", "allowed-tools", "context", "hooks", "model"} //nolint:gochecknoglobals // a constant table
 
-// foreignFront reads the front matter of a client's format. It reports fields without a setter and
-// invalid fields, and still reads all other fields.
+// foreignFront reads the front matter of a client's format. It reports invalid fields and fields
+// without a setter, and still reads the other fields.
 func (p *parser) foreignFront(front string, setters map[string]func(field) error) {
 	for _, f := range p.foreignFields(front) {
 		if f.value.Tag == "!!null" {
@@ -55,9 +58,9 @@ func (p *parser) foreignFront(front string, setters map[string]func(field) error
 	}
 }
 
-// foreignFields returns the fields of front matter. If it is not YAML, each field is read by
-// itself: many files have tabs, or values without the quotes that YAML requires, and the clients
-// accept them.
+// foreignFields returns the fields of front matter. If the front matter is not YAML, it reads each
+// field separately: many files have tabs, or values without the quotes that YAML requires, and the
+// clients accept them.
 func (p *parser) foreignFields(front string) []field {
 	fields, err := parseFrontMatter(front)
 	keys := topKey().FindAllStringSubmatchIndex(front, -1)
@@ -94,12 +97,12 @@ func (p *parser) foreignFields(front string) []field {
 	return fields
 }
 
-// topKey finds the keys at the top level of front matter.
+// topKey matches the keys at the top level of front matter.
 var topKey = lazily(`(?m)^["']?([A-Za-z_][\w-]*)["']?[ \t]*:(?:[ \t\r]|$)`)
 
 var plainValue = lazily(`(?m)^([A-Za-z][\w-]*):[ \t]+([^"'|>\s].*?)[ \t\r]*$`)
 
-// quoteValues puts the values at the top level into quotes if they have none.
+// quoteValues puts unquoted values at the top level of front matter into quotes.
 func quoteValues(front string) string {
 	return plainValue().ReplaceAllStringFunc(front, func(line string) string {
 		parts := plainValue().FindStringSubmatch(line)
@@ -107,7 +110,8 @@ func quoteValues(front string) string {
 	})
 }
 
-// firstLine returns the first line of a text, without the marks of a heading.
+// firstLine returns the first line of a text that is not blank, without the marks of a heading, cut
+// to maxFirstLine.
 func firstLine(text string) string {
 	for line := range strings.Lines(text) {
 		if line = strings.TrimSpace(strings.TrimLeft(line, "# \t")); line != "" {
@@ -117,8 +121,8 @@ func firstLine(text string) string {
 	return ""
 }
 
-// vscodePrompt reads a prompt file of VS Code. ${input:name:placeholder} asks for a value; without
-// a value, it stays as text.
+// vscodePrompt reads a prompt file of VS Code. ${input:name:placeholder} stands for the value of an
+// argument. Without a value, it stays as text.
 func (p *parser) vscodePrompt(d *document) error {
 	p.name = strings.TrimSuffix(strings.TrimSuffix(path.Base(p.path), ".md"), ".prompt")
 	var hint string
@@ -126,7 +130,8 @@ func (p *parser) vscodePrompt(d *document) error {
 		"name": setText(&p.name), "description": setText(&p.description), "argument-hint": setHint(&hint),
 	})
 	p.foreignLines(d, p.vscodeLine)
-	// VS Code sends the words after a prompt's name with its text.
+	// Append an argument for the words that people type after the prompt's name: VS Code sends them
+	// with the text.
 	if p.arguments.find("arguments") < 0 && len(p.arguments.list) < maxArguments {
 		index := p.arguments.declare(argument{name: "arguments"}, "", hint, nil)
 		p.follow(gap{argument: int16(index), word: behindText, missing: "\n\n"}) //nolint:gosec // at most maxArguments
@@ -134,8 +139,8 @@ func (p *parser) vscodePrompt(d *document) error {
 	return nil
 }
 
-// follow adds a gap after a text. The text may be empty, because clients also send an empty
-// command.
+// follow adds a gap after the text. If the text is empty, it makes an empty message for the gap,
+// because clients also send an empty command.
 func (p *parser) follow(g gap) {
 	if p.text.end(); len(p.text.messages) == 0 {
 		p.text.messages = []message{{role: p.text.role}}
@@ -155,7 +160,7 @@ func (p *parser) vscodeLine(text string, line int) {
 		input, isInput := strings.CutPrefix(inner, "input:")
 		name, description, _ := strings.Cut(input, ":")
 		if name = strings.TrimSpace(name); isInput && !isArgumentName(name) {
-			continue // text, as it is in VS Code
+			continue // VS Code, too, treats it as text
 		}
 		if !isInput {
 			p.unserved(line, "only the editor has a value for ${%s}: the text keeps the name", inner)
@@ -177,8 +182,8 @@ func (p *parser) vscodeLine(text string, line int) {
 	p.reportLinks(text, line)
 }
 
-// reportForeign reports syntax that only a client can replace: shell matches commands, and nil
-// means that the client runs none; mention matches files, and nil means @FILE.
+// reportForeign reports syntax that only a client can replace. shell matches commands; nil means
+// that the client runs none. mention matches files; nil means @FILE.
 func (p *parser) reportForeign(text string, line int, shell, mention func() *regexp.Regexp) {
 	if shell != nil && shell().MatchString(text) {
 		p.unserved(line, "a prompt runs no commands: the text has the command, not its output")
@@ -216,8 +221,8 @@ func (p *parser) reportAllLinks() {
 // maxExamples bounds the links that a problem lists.
 const maxExamples = 3
 
-// mentionsFile reports whether a text mentions a file, as in @src/main.go. A decorator, as in
-// @app.get("/"), or the scope of a package, as in @types/node, is not a file.
+// mentionsFile reports whether a text mentions a file, such as @src/main.go. A decorator such as
+// @app.get("/"), and the scope of a package such as @types/node, are not files.
 func mentionsFile(text string) bool {
 	for _, found := range fileMention().FindAllStringSubmatch(text, -1) {
 		target, isCall := strings.TrimRight(found[1], "."), found[2] != ""
@@ -231,8 +236,8 @@ func mentionsFile(text string) bool {
 	return false
 }
 
-// lazily returns a function that compiles an expression at its first call: a process without
-// prompts from files compiles no expression.
+// lazily returns a function that compiles an expression at its first call, so that a process
+// without prompts from files compiles none.
 func lazily(expression string) func() *regexp.Regexp {
 	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expression) })
 }

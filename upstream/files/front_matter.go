@@ -20,9 +20,9 @@ const (
 	maxDepth = 32
 )
 
-// split separates front matter, between two lines of three hyphens, from the text, which begins in
-// textLine. Without front matter, everything is text. It searches for the end only up to
-// maxFrontMatter.
+// split separates front matter, which is between two lines of three hyphens, from the text.
+// textLine is the first line of the text in the file. Without front matter, everything is text.
+// split searches for the end of front matter only up to maxFrontMatter.
 func split(content string) (front, text string, textLine int, err error) {
 	first, rest, _ := strings.Cut(content, "\n")
 	if strings.TrimRight(first, " \t\r") != "---" {
@@ -47,11 +47,12 @@ type field struct {
 	value *yaml.Node
 }
 
-// yamlLine matches the line in an error of the YAML library, which has no field for it.
+// yamlLine matches the prefix with the line number in an error of the YAML library, which has no
+// field for it.
 var yamlLine = lazily(`^yaml: (?:line (\d+): )?`)
 
-// parseFrontMatter returns the fields of front matter, which begins in the second line of its file. It refuses
-// aliases: a few lines of them can expand beyond any memory.
+// parseFrontMatter returns the fields of front matter, which begins in the second line of its file. It refuses aliases, because a few lines
+// of them can expand to more than the memory.
 func parseFrontMatter(front string) ([]field, error) {
 	var document, more yaml.Node
 	decoder := yaml.NewDecoder(strings.NewReader(front))
@@ -66,7 +67,8 @@ func parseFrontMatter(front string) ([]field, error) {
 	if len(document.Content) == 0 { // only comments
 		return nil, nil
 	}
-	// Hosts that read line by line would find fields that this gateway has not seen.
+	// Refuse a second document: hosts that read line by line would find fields in it that this
+	// gateway has not checked.
 	if err := decoder.Decode(&more); !errors.Is(err, io.EOF) {
 		return nil, wrong(max(more.Line, 1)+1, "the front matter has two documents; remove the line that ends the first")
 	}
@@ -76,12 +78,13 @@ func parseFrontMatter(front string) ([]field, error) {
 	return fieldsOf(document.Content[0])
 }
 
-// notYAML explains an error of the YAML library in a line of front matter.
+// notYAML returns an error that explains an error of the YAML library. line counts from the
+// beginning of front.
 func notYAML(front string, line int, problem string) error {
 	lines, remedy := strings.Split(front, "\n"), "put values with special characters into quotes"
 	switch {
 	case strings.Contains(problem, "tab") || strings.Contains(problem, "cannot start any token"):
-		for at := max(line-1, 0); at < len(lines); at++ { // the library may report the line before it
+		for at := max(line-1, 0); at < len(lines); at++ { // the library may report the line before the tab
 			if strings.HasPrefix(strings.TrimLeft(lines[at], " "), "\t") {
 				return wrong(at+2, "a tab indents this line of the front matter, which YAML does not allow; write blanks in its place")
 			}
@@ -112,7 +115,8 @@ func checkNode(node *yaml.Node, depth int) error {
 	return nil
 }
 
-// fieldsOf returns the entries of a mapping.
+// fieldsOf returns the entries of a mapping. It refuses another node, and names that are not
+// unique.
 func fieldsOf(node *yaml.Node) ([]field, error) {
 	if node.Kind != yaml.MappingNode {
 		return nil, wrong(node.Line+1, "this is not a list of NAME: VALUE lines")
@@ -136,7 +140,7 @@ func fieldsOf(node *yaml.Node) ([]field, error) {
 	return fields, nil
 }
 
-// setText sets a text to a field's value. Numbers and booleans keep their spelling.
+// setText returns a setter for a text. Numbers and booleans keep their spelling.
 func setText(dst *string) func(field) error {
 	return func(f field) error {
 		if f.value.Kind != yaml.ScalarNode || f.value.Tag == "!!null" {
@@ -157,7 +161,7 @@ func setBool(dst *bool) func(field) error {
 	}
 }
 
-// setTexts sets a list of texts.
+// setTexts returns a setter for a list of texts.
 func setTexts(dst *[]string) func(field) error {
 	return func(f field) error {
 		if f.value.Kind != yaml.SequenceNode {
@@ -174,7 +178,8 @@ func setTexts(dst *[]string) func(field) error {
 	}
 }
 
-// setJSON sets a value of one kind as JSON.
+// setJSON returns a setter that stores a value of one kind as JSON. what describes the kind for
+// people.
 func setJSON(dst *jsontext.Value, kind yaml.Kind, what string) func(field) error {
 	return func(f field) error {
 		if f.value.Kind != kind {
@@ -186,7 +191,8 @@ func setJSON(dst *jsontext.Value, kind yaml.Kind, what string) func(field) error
 	}
 }
 
-// toJSON returns a YAML value as JSON. Numbers keep their spelling.
+// toJSON returns a YAML value as JSON. Numbers keep their spelling; a number that JSON cannot
+// spell, such as .inf, is an error.
 func toJSON(node *yaml.Node) (jsontext.Value, error) {
 	switch node.Kind {
 	case yaml.MappingNode:
@@ -232,7 +238,8 @@ func toObject(fields []field) (object wire.Object, err error) {
 	return object, nil
 }
 
-// decode calls the setter of each field, or unknown for an unknown name.
+// decode calls the setter of each field, or unknown for a field without a setter. It stops at the
+// first error.
 func decode(fields []field, setters map[string]func(field) error, unknown func(field) error) error {
 	for _, f := range fields {
 		set := setters[f.name]

@@ -7,24 +7,23 @@ import (
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
-// line is the command line after a command, as contents of JSON strings.
+// line is the command line that people typed after a command. Texts are contents of JSON strings.
 type line struct {
 	typed []byte
-	// words contains nil for a missing word.
+	// words are the words of the line; nil for a missing word.
 	words [][]byte
-	// isUsed is true if a placeholder has received a part of it.
+	// isUsed is true if a placeholder has received a part of the line.
 	isUsed bool
 }
 
-// line returns the command line of a prompt from the values of its arguments. A missing value is
-// nil.
+// line returns the command line from the values of a prompt's arguments. A missing value is nil.
 func (p *Prompt) line(values [][]byte) *line {
 	var given []string
 	isWhole := true // true if no value is missing before a given value
 	for i, value := range values {
 		if value != nil {
-			// The value is unescaped, because \n in JSON is white space that separates words. There
-			// is no error, because a value is part of a valid request.
+			// Unescape the value, because \n in JSON is white space that separates words. There is
+			// no error, because the value is part of a valid request.
 			text, _ := wire.Text([]byte(`"` + string(value) + `"`))
 			isWhole = isWhole && len(given) == i
 			given = append(given, text)
@@ -43,8 +42,8 @@ func (p *Prompt) line(values [][]byte) *line {
 	return l
 }
 
-// isTorn reports whether values are pieces of a command line with quoted words. Claude Code cuts it at blanks,
-// also within quotes, and gives each argument one piece. A value with a blank comes from a form instead.
+// isTorn reports whether values are pieces of a command line with quoted words. Claude Code cuts the line at blanks, even within quotes,
+// and gives each argument one piece. A value with a blank comes from a form instead.
 func isTorn(values []string) bool {
 	quoted := false
 	for _, value := range values {
@@ -56,7 +55,7 @@ func isTorn(values []string) bool {
 	return quoted
 }
 
-// word returns a word, or nil if it is missing.
+// word returns the word of a gap, or nil if the word is missing.
 func (l *line) word(g gap) []byte {
 	if int(g.word) > len(l.words) {
 		return nil
@@ -64,7 +63,7 @@ func (l *line) word(g gap) []byte {
 	return l.words[g.word-1]
 }
 
-// fill returns the content of a gap.
+// fill returns the text for a gap of the command line, as the content of a JSON string.
 func (l *line) fill(g gap) []byte {
 	switch {
 	case g.word == allWords:
@@ -84,9 +83,9 @@ func (l *line) fill(g gap) []byte {
 	return []byte(g.missing)
 }
 
-// splitLine splits a command line into words as Claude Code does: quotes keep blanks, and a
-// backslash outside of quotes takes the next character literally. A quote without an end, such as
-// an apostrophe, takes the rest of the line into its word; then ok is false. Unlike in Claude Code,
+// splitLine splits a command line into words as Claude Code does: quotes keep blanks together, and
+// a backslash outside of quotes takes the next character literally. If a quote has no end, as with
+// an apostrophe, the rest of the line belongs to its word, and ok is false. Unlike in Claude Code,
 // a pipe or a semicolon does not end the line.
 func splitLine(text string) (words []string, ok bool) {
 	var word strings.Builder
@@ -97,7 +96,7 @@ func splitLine(text string) (words []string, ok bool) {
 		case quote != 0 && c == quote:
 			word.WriteString(text[opened+1 : i])
 			quote = 0
-		case quote == '"' && c == '\\': // an escaped quote does not end it
+		case quote == '"' && c == '\\': // an escaped quote does not end the quotation
 			i++
 		case quote != 0:
 		case c == '"' || c == '\'':

@@ -11,13 +11,13 @@ import (
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
-// maxOfList bounds the problems of one list.
-const maxOfList = 1000
+// maxListProblems bounds the problems of one list.
+const maxListProblems = 1000
 
 // List contains the prompts of one upstream at one moment. It is immutable.
 type List struct {
-	// Prompts are in the order of their paths. Definitions are the prompts' definitions in that
-	// order, then the entries of skills.
+	// Prompts are in the order of their paths. Definitions contains the prompts' definitions in the
+	// same order, and then the entries of skills.
 	Prompts     []*Prompt
 	Definitions []jsontext.Value
 	// Problems are sorted by source location.
@@ -31,7 +31,7 @@ type List struct {
 // Prompt returns the prompt with a name, or nil.
 func (l *List) Prompt(name string) *Prompt { return l.byName[name] }
 
-// Broken returns the problems of files that are not served in their current form.
+// Broken returns the problems of files that cannot be served in their current form.
 func (l *List) Broken() []Problem {
 	return slices.DeleteFunc(slices.Clone(l.Problems), func(p Problem) bool { return p.Severity != Broken })
 }
@@ -39,8 +39,8 @@ func (l *List) Broken() []Problem {
 // DuplicateName is the summary for a file whose prompt has the same name as another file's prompt.
 const DuplicateName = "Duplicate name"
 
-// newList returns the list of the files that were found. Among files with the same name the first
-// counts, but a skill replaces a command, as in Claude Code.
+// newList returns the list of the files that were found. If several files have the same name, the
+// first one is served. A skill precedes a command, as in Claude Code.
 func (b *block) newList(entries map[entryKey]*entry) *List {
 	l := &List{byName: make(map[string]*Prompt, len(b.found)), Definitions: []jsontext.Value{}}
 	for _, pattern := range b.idle {
@@ -55,7 +55,7 @@ func (b *block) newList(entries map[entryKey]*entry) *List {
 	}
 	for _, key := range b.found {
 		e := entries[key]
-		if e == nil { // the file is only a skill
+		if e == nil { // the file is served only as a skill
 			continue
 		}
 		l.Problems = append(l.Problems, e.problems...)
@@ -67,7 +67,7 @@ func (b *block) newList(entries map[entryKey]*entry) *List {
 			other = skills[e.prompt.Name]
 		}
 		switch {
-		case other != nil && other.body == e.prompt.body: // equal files for several clients are normal
+		case other != nil && other.body == e.prompt.body: // an equal file for another client is normal
 		case other != nil:
 			l.Problems = append(l.Problems, b.duplicate(e.prompt, other))
 		default:
@@ -81,7 +81,7 @@ func (b *block) newList(entries map[entryKey]*entry) *List {
 	return l
 }
 
-// duplicate returns the problem of a prompt that has the name of a served prompt.
+// duplicate returns the problem of a prompt whose name a served prompt already has.
 func (b *block) duplicate(p, served *Prompt) Problem {
 	severity, remedy := Broken, p.sign.rename()
 	switch {
@@ -97,12 +97,12 @@ func (b *block) duplicate(p, served *Prompt) Problem {
 	}
 }
 
-// worst returns the worst problems if there are too many.
+// worst returns the worst maxListProblems of the problems, or all if they are fewer.
 func worst(problems []Problem) []Problem {
-	if len(problems) <= maxOfList {
+	if len(problems) <= maxListProblems {
 		return problems
 	}
 	slices.SortStableFunc(problems, func(a, b Problem) int { return cmp.Compare(a.Severity, b.Severity) })
-	// A subslice would keep all problems in memory.
-	return slices.Clone(problems[:maxOfList])
+	// Clone: a subslice would keep all problems in memory.
+	return slices.Clone(problems[:maxListProblems])
 }

@@ -16,7 +16,7 @@ import (
 const (
 	// maxPartials bounds the nesting of partials.
 	maxPartials = 8
-	// maxInclusions bounds the inclusions of a prompt at all levels, and so its cost as a multiple of its
+	// maxInclusions bounds the inclusions of partials in a prompt at all levels. So it bounds the cost of a prompt, as a multiple of its
 	// files' size.
 	maxInclusions = 1000
 	// maxInner bounds the text between {{ and }}, in bytes.
@@ -25,11 +25,11 @@ const (
 
 // native reads a file in this project's format:
 //
-//	## user, ## assistant   on a line: begins a message of that role; otherwise the first is the user's
+//	## user, ## assistant   on a line: begins a message of that role; the text before is the user's
 //	![text](image.png)      on a line: an image or a sound
 //	{{name}}, {{ name }}    the value of an argument
 //	{{> part.md}}           the text of another file, with its structure
-//	\\{{                     a literal {{
+//	\{{                     a literal {{
 func (p *parser) native(d *document) error {
 	if err := p.nativeFront(d.front); err != nil {
 		return err
@@ -102,7 +102,7 @@ func (p *parser) setArgument(node *yaml.Node) error {
 	return nil
 }
 
-// setIcons checks the protocol's rules for icons: a client may refuse a whole list for one bad definition.
+// setIcons sets the icons. It checks the protocol's rules, because a client may refuse a whole list for one bad definition.
 func (p *parser) setIcons(f field) error {
 	if f.value.Kind != yaml.SequenceNode {
 		return wrong(f.line, "\"icons\" must be a list; begin each with - src: URL")
@@ -130,7 +130,8 @@ var (
 	hasScheme = lazily(`^[A-Za-z][A-Za-z0-9+.-]*:`)
 )
 
-// nativeText reads the text of the last of files, from a line on. Each of files includes the next.
+// nativeText reads a text that begins in the given line of its file. files is the path of
+// inclusions: each file includes the next, and the text is in the last.
 func (p *parser) nativeText(files []string, text string, line int) error {
 	if p.size += len(text); p.size > maxText {
 		return wrong(0, "its text is larger than %d bytes with all partials; shorten it", maxText)
@@ -138,7 +139,7 @@ func (p *parser) nativeText(files []string, text string, line int) error {
 	for each := range strings.Lines(text) {
 		bare := strings.TrimSuffix(each, "\n")
 		var role, link []string
-		if strings.HasPrefix(each, "#") || strings.HasPrefix(each, "!") { // a quick test, true for few lines
+		if strings.HasPrefix(each, "#") || strings.HasPrefix(each, "!") { // test this first, because the expressions are slow
 			role, link = roleLine().FindStringSubmatch(bare), mediaLine().FindStringSubmatch(bare)
 		}
 		var err error
@@ -150,7 +151,7 @@ func (p *parser) nativeText(files []string, text string, line int) error {
 		default:
 			err = p.nativeLine(files, each, line)
 		}
-		if err == nil && len(p.text.messages) > maxMessages { // before reading more files
+		if err == nil && len(p.text.messages) > maxMessages { // check before more files are read
 			err = wrong(0, "it has more than %d messages, images and sounds; use fewer", maxMessages)
 		}
 		if err != nil {
@@ -161,7 +162,7 @@ func (p *parser) nativeText(files []string, text string, line int) error {
 	return nil
 }
 
-// isMediaLink reports whether a link leads to a media file on the disk. Other links stay text.
+// isMediaLink reports whether a link leads to a media file on the disk. Other links are text.
 func isMediaLink(target string) bool {
 	_, ok := mediaOf(target)
 	return ok && !hasScheme().MatchString(target)
@@ -176,14 +177,14 @@ func (p *parser) nativeMedia(files []string, target string, line int) error {
 	if err != nil {
 		return p.report.at(last(files), line, err)
 	}
-	if p.mediaSize += len(m.base64); p.mediaSize > maxResult { // before reading more media
+	if p.mediaSize += len(m.base64); p.mediaSize > maxResult { // check before more media are read
 		return wrong(0, "it is larger than %d bytes with its partials, images and sounds; remove some", maxResult)
 	}
 	p.text.addMedia(m)
 	return nil
 }
 
-// nativeLine reads the gaps and partials of a line.
+// nativeLine adds a line with its gaps and partials.
 func (p *parser) nativeLine(files []string, text string, line int) error {
 	for {
 		before, rest, found := strings.Cut(text, "{{")
@@ -210,12 +211,12 @@ func (p *parser) nativeLine(files []string, text string, line int) error {
 		case replaced:
 			text = text[len(inner)+len("}}"):]
 		default:
-			p.text.add("{{") // the following text may have gaps
+			p.text.add("{{") // the text after the braces may contain gaps
 		}
 	}
 }
 
-// nativeBraces replaces {{…}}; replaced is false if it is literal.
+// nativeBraces adds a gap or a partial for {{inner}}. replaced is false if the braces are text.
 func (p *parser) nativeBraces(files []string, inner string, line int) (replaced bool, err error) {
 	name := strings.Trim(inner, " \t")
 	if target, ok := strings.CutPrefix(name, ">"); ok {
@@ -230,7 +231,7 @@ func (p *parser) nativeBraces(files []string, inner string, line int) (replaced 
 	return false, nil
 }
 
-// partial inserts the text of another file.
+// partial adds the text of another file, in place of its reference in the given line.
 func (p *parser) partial(files []string, target string, line int) error {
 	file, err := beside(last(files), target)
 	switch {
@@ -258,7 +259,7 @@ func (p *parser) partial(files []string, target string, line int) error {
 	if err != nil {
 		return p.report.at(last(files), line, err)
 	}
-	// The including line has its own line end.
+	// Cut the partial's last line end, because the including line has its own.
 	return p.nativeText(append(slices.Clip(files), file), strings.TrimSuffix(strings.TrimSuffix(d.text, "\n"), "\r"), d.line)
 }
 

@@ -20,15 +20,15 @@ const (
 	maxMedia = 4 << 20
 )
 
-// opener opens files below one folder. A link may lead to another file below it, if the
-// configuration allows both.
+// opener opens files below one folder, the root. A link may lead to another file below the root, if
+// the configuration allows both paths.
 type opener struct {
 	files  *config.Files
-	actual string // the root without links
+	actual string // the path of the root, with its links resolved
 	within *os.Root
 }
 
-// open returns an opener. Close it.
+// open returns an opener for the root of files. Close it after use.
 func open(files *config.Files) (*opener, error) {
 	actual, err := filepath.EvalSymlinks(files.Root)
 	if err == nil {
@@ -44,10 +44,9 @@ func open(files *config.Files) (*opener, error) {
 	return &opener{files, actual, within}, nil
 }
 
-func (o *opener) close() { _ = o.within.Close() } // it was only read
+func (o *opener) close() { _ = o.within.Close() } // nothing was written, so an error means no loss
 
-// text returns the content of a text file by its path from the root. Names of files in a client's format may
-// begin with a dot.
+// text returns the content of a text file, by its path from the root. If isForeign is true, its name may begin with a dot.
 func (o *opener) text(file string, isForeign bool) (string, error) {
 	check := checkHidden
 	if isForeign {
@@ -73,7 +72,8 @@ func (o *opener) skill(folder, file string) ([]byte, error) {
 	if err != nil {
 		return nil, o.outside(file)
 	}
-	// Only parts below the skill's folder count as hidden, because the folder may be in .claude.
+	// Check only the path below the skill's folder for hidden parts, because the folder itself may
+	// be in .claude.
 	return o.read(file, wire.MaxSkillBytes, func(string) error { return nil }, func(resolved string) bool {
 		relative, err := filepath.Rel(actual, filepath.Join(o.actual, filepath.FromSlash(resolved)))
 		isHidden := strings.HasPrefix(relative, ".") || strings.Contains(filepath.ToSlash(relative), "/.")
@@ -91,7 +91,7 @@ func (o *opener) read(file string, most int64, check func(string) error, isKind 
 	}
 	actual, err := filepath.EvalSymlinks(filepath.Join(o.actual, filepath.FromSlash(file)))
 	if err != nil {
-		// The error must not reveal whether a link that leads out has a target.
+		// If the link leads out of the root, the error must not reveal whether its target exists.
 		if _, inside := o.within.Stat(filepath.FromSlash(file)); isOfSystem(inside) {
 			return nil, fmt.Errorf("cannot read %s: %w", path.Base(file), safefile.Cause(err))
 		}
@@ -101,19 +101,20 @@ func (o *opener) read(file string, most int64, check func(string) error, isKind 
 	if err != nil || !filepath.IsLocal(relative) {
 		return nil, o.outside(file)
 	}
-	// A mounted ConfigMap has its files behind links through hidden folders, which Kubernetes made.
+	// Kubernetes mounts the files of a ConfigMap behind links through hidden folders. Ignore those.
 	slashed := config.WithoutMounts(relative)
 	if !isKind(slashed) {
 		return nil, fmt.Errorf("the file %s is a link to a file of another kind, or of another skill; put a copy in its place", path.Base(file))
 	}
-	// The target is also checked: a link must not reveal a hidden file.
+	// Check the target, too: a link must not reveal a hidden file.
 	if err := check(slashed); err != nil {
 		return nil, err
 	}
 	if err := o.files.AllowResolved(written, actual); err != nil {
 		return nil, err
 	}
-	// If a link has replaced the file or a folder above it, [os.Root] keeps it inside the root.
+	// If a link replaces the file or a folder above it at this moment, [os.Root] still keeps the
+	// path inside the root.
 	content, err := safefile.ReadActual(relative, actual, most, o.within.OpenFile)
 	if err != nil {
 		return nil, fmt.Errorf("cannot read %s: %w", path.Base(file), safefile.Cause(err))
@@ -125,7 +126,7 @@ func (o *opener) outside(file string) error {
 	return fmt.Errorf("the file %s is a link that leads out of %s; put a copy in its place", path.Base(file), o.files.Root)
 }
 
-// isOfSystem reports whether the file system caused an error, rather than [os.Root] for a link that leads out.
+// isOfSystem reports whether an error comes from the file system, rather than from [os.Root] for a link that leads out of the root.
 func isOfSystem(err error) bool {
 	_, ok := errors.AsType[syscall.Errno](err)
 	return ok
@@ -144,7 +145,7 @@ func checkHidden(file string) error {
 	return nil
 }
 
-// textTypes are the MIME types of texts in a skill's folder.
+// textTypes contains the MIME types of texts in a skill's folder, by extension.
 var textTypes = map[string]string{ //nolint:gochecknoglobals // a constant table
 	".md": "text/markdown", ".txt": "text/plain", ".csv": "text/csv", ".json": "application/json",
 	".yaml": "application/yaml", ".yml": "application/yaml", ".html": "text/html", ".xml": "application/xml",

@@ -19,28 +19,29 @@ import (
 const (
 	// maxText bounds the text of a prompt with its partials, in bytes.
 	maxText = 4 << 20
-	// maxArguments bounds the arguments of one prompt, like those in a get.
+	// maxArguments bounds the arguments of one prompt. Package requests has the same bound for a get.
 	maxArguments = 1000
-	// maxGrowth bounds the text of a prompt, as a multiple of its file and partials. leastFile is the
-	// minimum size that counts for a file, in bytes: a block of a disk.
+	// maxGrowth bounds the text of a prompt, as a multiple of the size of its file and partials. A
+	// file counts at least leastFile bytes, which is a block of a disk.
 	maxGrowth = 40
 	leastFile = 512
 )
 
-// reader reads the files of a prompt by paths from the root, with slashes. Its errors are for people.
+// reader reads the files of a prompt, by their paths from the root with slashes. Its errors are for
+// people.
 type reader interface {
 	document(file string) (*document, error)
 	image(file string) (*media, error)
 }
 
-// document is a file with text, checked and split once for all prompts that include it.
+// document is a text file, checked and split once for all prompts that include it.
 type document struct {
 	content     string
 	front, text string
-	// line is the first line of the text.
+	// line is the number of the text's first line in the file.
 	line int
-	// unended is the error of front matter without an end. It counts only in this project's format: elsewhere a
-	// text may begin with a rule of hyphens.
+	// unended is the error of front matter without an end. It counts only in this project's format, because in a client's format a text may
+	// begin with a horizontal rule of hyphens.
 	unended error
 	// encoding is the error of a file that is not UTF-8. In a prompt of a client's format, it is
 	// only a [Doubtful] problem.
@@ -51,14 +52,14 @@ func newDocument(content string) *document {
 	d := &document{}
 	if !utf8.ValidString(content) {
 		d.encoding = wrong(0, "it is not UTF-8 text; save it in that encoding")
-		content = string([]rune(content)) // with marks for invalid bytes, as clients read it
+		content = string([]rune(content)) // replace invalid bytes by U+FFFD, as clients do
 	}
 	d.content = content
 	d.front, d.text, d.line, d.unended = split(strings.TrimPrefix(content, "\ufeff"))
 	return d
 }
 
-// flaw returns the error for this project's format, or nil.
+// flaw returns the error that makes the document broken in this project's format, or nil.
 func (d *document) flaw() error {
 	if d.encoding != nil {
 		return d.encoding
@@ -66,7 +67,7 @@ func (d *document) flaw() error {
 	return d.unended
 }
 
-// media is an image or a sound. It is shared by all prompts that contain it.
+// media is an image or a sound. All prompts that contain it share it.
 type media struct {
 	kind, mime string // the content's type in the protocol
 	base64     []byte
@@ -76,7 +77,7 @@ type media struct {
 type parser struct {
 	path   string
 	sign   sign
-	body   [sha256.Size]byte // see Prompt
+	body   [sha256.Size]byte // see Prompt.body
 	reader reader
 	report report
 
@@ -84,22 +85,24 @@ type parser struct {
 	icons, meta              []byte
 	arguments                declarations
 	text                     builder
-	// isLine is true if the only argument is a whole command line.
+	// isLine is true if the only argument is the whole command line.
 	isLine bool
-	// inFence is true in a code block. linkLine is the line of the first link in links.
+	// inFence is true while the current line is in a code block. links are the links to files of
+	// the project, and linkLine is the line of the first one.
 	inFence  bool
 	links    []string
 	linkLine int
 	// isWithheld is true if only models, not people, can choose the prompt.
 	isWithheld bool
-	// size counts the text and each inclusion of a partial; mediaSize counts the media as base64.
+	// size is the length of the text with each inclusion of a partial, in bytes. mediaSize is the
+	// length of the media as base64.
 	size, mediaSize int
 	inclusions      int
 }
 
-// parse reads the prompt of a file. Problems are sorted by location. The prompt is nil if there is
-// a [Broken] problem, or if people cannot choose the prompt. If key.texts is set, the definition
-// contains the hash of the prompt's text.
+// parse reads the prompt of a file. Problems are sorted by location, with paths as shown returns
+// them. The prompt is nil if there is a [Broken] problem, or if people cannot choose the prompt. If
+// key.texts is true, the definition contains the hash of the prompt's text.
 func parse(key entryKey, r reader, shown func(string) string) (*Prompt, []Problem) {
 	p := &parser{
 		path: key.path, sign: key.sign, reader: r, text: builder{role: "user"},
@@ -163,7 +166,7 @@ func (p *parser) document(file string) (*document, error) {
 	return d, err
 }
 
-// finish makes the prompt.
+// finish checks the limits of the parsed prompt and returns the prompt.
 func (p *parser) finish(texts bool) (*Prompt, error) {
 	switch {
 	case p.name == "":
@@ -205,8 +208,8 @@ func (p *parser) finish(texts bool) (*Prompt, error) {
 }
 
 const (
-	// MetaTemplate is a member of a definition's _meta. It is true if each value of a get appears unchanged in
-	// the text, and affects nothing else.
+	// MetaTemplate is a member of a definition's _meta. It is true if each value of a get appears unchanged in the text. Nothing else
+	// depends on it.
 	MetaTemplate = wire.MetaPrefix + "template"
 	// metaText is the member of _meta with the hash of the text.
 	metaText = wire.MetaPrefix + "text_sha256"
@@ -226,7 +229,8 @@ func (p *parser) definition() wire.Object {
 	return definition
 }
 
-// described returns the first members of the definition of a prompt or an argument.
+// described returns the members name, title and description of a prompt's or an argument's
+// definition. Empty texts are left out.
 func described(name, title, description string) wire.Object {
 	object := wire.Object{}.With("name", wire.Quote(name))
 	if title != "" {
@@ -238,7 +242,7 @@ func described(name, title, description string) wire.Object {
 	return object
 }
 
-// unserved reports a part of the file that the prompt lacks.
+// unserved reports a part of the file that a prompt cannot have.
 func (p *parser) unserved(line int, format string, args ...any) {
 	p.report.unserved(p.path, line, format, args...)
 }
@@ -246,12 +250,12 @@ func (p *parser) unserved(line int, format string, args ...any) {
 // declarations are the arguments of a prompt.
 type declarations struct {
 	list []argument
-	json []jsontext.Value // the elements of list, as in the definition
+	json []jsontext.Value // the same arguments, as in the definition
 }
 
 // declare adds an argument and returns its index.
 func (d *declarations) declare(a argument, title, description string, schema []byte) int {
-	a.name = strings.Clone(a.name) // a substring would keep the whole file in memory
+	a.name = strings.Clone(a.name) // a substring would hold the whole file in memory
 	declaration := described(a.name, title, description)
 	if a.required {
 		declaration = declaration.With("required", jsontext.Value("true"))
@@ -268,7 +272,7 @@ func (d *declarations) find(name string) int {
 	return slices.IndexFunc(d.list, func(a argument) bool { return a.name == name })
 }
 
-// mediaTypes are the kinds and MIME types of media by file extension.
+// mediaTypes contains the kinds and MIME types of media, by file extension.
 var mediaTypes = map[string]media{ //nolint:gochecknoglobals // a constant table
 	".png": {kind: "image", mime: "image/png"}, ".jpg": {kind: "image", mime: "image/jpeg"},
 	".jpeg": {kind: "image", mime: "image/jpeg"}, ".gif": {kind: "image", mime: "image/gif"},
@@ -286,7 +290,7 @@ func mediaOf(file string) (m media, ok bool) {
 	return m, ok
 }
 
-// beside resolves a path relative to another file.
+// beside resolves a path relative to another file. Both are paths from the root.
 func beside(file, target string) (string, error) {
 	joined := path.Join(path.Dir(file), target)
 	if path.IsAbs(target) || joined == ".." || strings.HasPrefix(joined, "../") {

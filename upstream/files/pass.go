@@ -16,21 +16,22 @@ import (
 type pass struct {
 	team   *Team
 	opener *opener
-	// ended returns the reason to end the pass early, or nil.
+	// ended returns the error of the pass's context: nil until the context ends.
 	ended func() error
-	// over is the error for too many files or bytes, or nil.
+	// over is the error for too many files or bytes; nil while the pass is within the bounds.
 	over    error
 	entries int   // counts visited files and folders
 	bytes   int64 // counts the bytes of all prompt files
 	// infos maps a path from the root to the status of the file, or to nil for a missing file.
 	infos map[string]fs.FileInfo
-	// Each partial, image and sound is read once, and shared by all prompts that contain it.
+	// partials and images contain the partials, images and sounds of this pass by path. Each is
+	// read once, and shared by all prompts that contain it.
 	partials map[string]partial
 	images   map[string]image
-	// inputs are the files of the current prompt.
+	// inputs are the files that were read for the current prompt.
 	inputs []input
-	// root is the absolute path of the root. manifests are the formats that manifests determine, by
-	// folder.
+	// root is the absolute path of the root. manifests contains the formats that client manifests
+	// determine, by folder.
 	root      string
 	manifests map[string]config.FileFormat
 	// isForeign is true if the current prompt is in a client's format.
@@ -59,7 +60,7 @@ func (p *pass) err() error {
 	return p.over
 }
 
-// run returns the entries of all files of the blocks. Entries of unchanged files stay the same.
+// run returns the entries of all files of the blocks. Entries of unchanged files keep their pointers.
 func (p *pass) run(blocks []*block) (map[entryKey]*entry, error) {
 	for _, b := range blocks {
 		found, idle, err := p.find(b)
@@ -85,7 +86,7 @@ func (p *pass) run(blocks []*block) (map[entryKey]*entry, error) {
 				return nil, err
 			}
 		}
-		if b.err == nil { // otherwise the block keeps its skills
+		if b.err == nil { // after an error the block keeps its skills
 			p.addSkills(b)
 		}
 	}
@@ -97,7 +98,7 @@ func (p *pass) current(key entryKey, before *entry) *entry {
 	if before == nil || slices.ContainsFunc(before.inputs, func(in input) bool { return !in.isCurrent(p.info(in.path)) }) {
 		return p.read(key, before)
 	}
-	for _, in := range before.inputs { // shared with prompts that the next pass reads
+	for _, in := range before.inputs { // keep the media for the next pass
 		if i, ok := p.team.images[in.path]; ok {
 			p.images[in.path] = i
 		}
@@ -105,14 +106,15 @@ func (p *pass) current(key entryKey, before *entry) *entry {
 	return before
 }
 
-// read reads a file. If it is broken, the entry keeps the previous prompt.
+// read reads a file. If the file is broken, the entry keeps the previous prompt.
 func (p *pass) read(key entryKey, before *entry) *entry {
 	p.inputs, p.isForeign = nil, key.isForeign()
 	prompt, problems := parse(key, p, func(file string) string { return onDisk(p.team.source, file) })
 	next := &entry{prompt: prompt, problems: slices.Clip(problems), inputs: slices.Clip(p.inputs)}
 	isBroken := slices.ContainsFunc(problems, func(p Problem) bool { return p.Severity == Broken })
 	if before != nil && before.prompt != nil && (isBroken || prompt != nil && before.prompt.same(prompt)) {
-		// The block recognises an unchanged list by the same pointer.
+		// Keep the pointer of an equal prompt: the block compares pointers to recognise an
+		// unchanged list.
 		next.prompt = before.prompt
 	}
 	return next
@@ -133,7 +135,7 @@ func (p *pass) document(file string) (*document, error) {
 			read.document = newDocument(content)
 		}
 	}
-	if isPartial { // other prompts may also include it
+	if isPartial { // other prompts may include the same partial
 		p.partials[file] = read
 	}
 	p.retry(file, read.err)
@@ -161,7 +163,7 @@ func (p *pass) image(file string) (*media, error) {
 			read.media = &m
 		}
 		if read.media != nil && before.media != nil && bytes.Equal(read.base64, before.base64) {
-			read.media = before.media // unchanged prompts share it
+			read.media = before.media // share the memory with unchanged prompts
 		}
 	}
 	p.images[file] = read
@@ -169,8 +171,8 @@ func (p *pass) image(file string) (*media, error) {
 	return read.media, read.err
 }
 
-// note adds a file to the inputs before it is read, so that a later change is noticed. The error
-// forbids reading it.
+// note adds a file to the inputs before the file is read, so that a later change is noticed. After
+// an error, the file must not be read.
 func (p *pass) note(file string) error {
 	if !slices.ContainsFunc(p.inputs, func(in input) bool { return in.path == file }) {
 		p.inputs = append(p.inputs, newInput(file, p.info(file)))
@@ -178,27 +180,27 @@ func (p *pass) note(file string) error {
 	return p.err()
 }
 
-// retry marks a file for the next pass if reading it failed: the cause may go away without changing the file.
+// retry makes the next pass read a file again if reading failed, because the cause may go away without a change of the file.
 func (p *pass) retry(file string, err error) {
 	if number, ok := errors.AsType[syscall.Errno](err); ok && number != syscall.ENOENT {
 		at := slices.IndexFunc(p.inputs, func(in input) bool { return in.path == file })
-		p.inputs[at].isOpen = true
+		p.inputs[at].isUncertain = true
 	}
 }
 
-// info returns a file's status, once in a pass.
+// info returns a file's status; nil for a missing file. It asks the file system once per pass.
 func (p *pass) info(file string) fs.FileInfo {
 	info, known := p.infos[file]
 	if !known {
-		// Stat's error can be ignored: info is then nil, and differs once the file is readable.
+		// Ignore Stat's error: info is then nil, and differs once the file is readable.
 		info, _ = p.opener.within.Stat(filepath.FromSlash(file))
 		_ = p.learn(file, info) // note returns the error before the file is read
 	}
 	return info
 }
 
-// learn records a file's status, and counts its bytes against the team's bound. A file that is too large is not
-// read, and not counted.
+// learn records a file's status, and counts the file's bytes against the team's bound. A file over maxMedia is not counted, because it will
+// not be read.
 func (p *pass) learn(file string, info fs.FileInfo) error {
 	if _, known := p.infos[file]; known {
 		return p.err()

@@ -17,26 +17,29 @@ import (
 type Severity int
 
 const (
-	// Broken means that the file's last good prompt is served, if there is one.
+	// Broken means that the file cannot be served. Its last good prompt is served, if there is one.
 	Broken Severity = iota
-	// Unserved means that the prompt lacks a part of its file that prompts cannot have.
+	// Unserved means that the file has a part that a prompt cannot have. The prompt is served
+	// without it.
 	Unserved
-	// Doubtful means that the prompt is served, but probably not as it was meant.
+	// Doubtful means that the prompt is served, but probably not as the author meant it.
 	Doubtful
 )
 
 // Problem is a finding about a file that a person should know or correct.
 type Problem struct { //nolint:errname // most problems are reported, not returned
 	Severity Severity
-	// Path is the file's path from the working directory, and Line a line in it; 0 for the whole file.
+	// Path is the file's path from the working directory. Line is the line of the problem; 0 for
+	// the whole file.
 	Path string
 	Line int
-	// Source is the line or its beginning; empty if Line is 0.
+	// Source is the text of the line, or its beginning; empty if Line is 0.
 	Source string
-	// Summary is a short sentence without a full stop, Detail one or two sentences with the remedy.
+	// Summary is a short sentence without a full stop. Detail is one or two sentences with the
+	// remedy.
 	Summary, Detail string
-	// Prompt is the name of a broken file's prompt, or of the file if the prompt's name cannot be
-	// read.
+	// Prompt is the name of a broken file's prompt. If that name cannot be read, it is the name of
+	// the file.
 	Prompt string
 }
 
@@ -60,9 +63,10 @@ func sortProblems(problems []Problem) {
 	})
 }
 
-// sentence makes a sentence of a clause.
+// sentence makes a sentence of a clause: it adds a capital and a full stop.
 func sentence(clause string) string {
-	// A clause may begin with text in any script, so the first character may have several bytes.
+	// The first character may have several bytes, because a clause may begin with text in any
+	// script.
 	first, size := utf8.DecodeRuneInString(clause)
 	return string(unicode.ToUpper(first)) + strings.TrimSuffix(clause[size:], ".") + "."
 }
@@ -99,15 +103,15 @@ const (
 
 // report collects the problems of one prompt.
 type report struct {
-	shown    func(file string) string // converts a path for problems
+	shown    func(file string) string // returns the path of a file for problems
 	problems []Problem
-	// contents are the files that were read, by path; problems quote lines of them.
+	// contents are the texts of the files that were read, by path, for quotations in problems.
 	contents map[string]string
-	// doubted are the locations and details of doubtful problems.
+	// doubted contains the locations and details of the reported doubtful problems.
 	doubted map[string]bool
 }
 
-// problem returns a problem in a line of a file, which may be a partial. The detail is a clause.
+// problem returns a problem in a line of a file. The file may be a partial. The detail is a clause.
 func (r *report) problem(severity Severity, file string, line int, summary, detail string) Problem {
 	source, rest := "", r.contents[file]
 	for range line {
@@ -116,7 +120,7 @@ func (r *report) problem(severity Severity, file string, line int, summary, deta
 	source = strings.TrimRight(strings.ToValidUTF8(source[:min(len(source), maxSource)], ""), "\r")
 	return Problem{
 		Severity: severity, Path: r.shown(file), Line: line, Summary: summary, Detail: sentence(wire.Clip(detail, maxDetail)),
-		Source: strings.Clone(source), // a substring would keep the whole file in memory
+		Source: strings.Clone(source), // a substring would hold the whole file in memory
 	}
 }
 
@@ -130,23 +134,23 @@ func (r *report) broken(file, prompt string, err error) {
 	r.problems = append(r.problems, problem)
 }
 
-// at returns an error as a problem in a line of a file.
+// at returns an error as a [Problem] in a line of a file.
 func (r *report) at(file string, line int, err error) error {
 	return r.problem(Broken, file, line, "Broken prompt", err.Error())
 }
 
-// unserved reports a part that the prompt lacks.
+// unserved reports a part of a file that a prompt cannot have.
 func (r *report) unserved(file string, line int, format string, args ...any) {
 	if len(r.problems) < maxProblems {
 		r.problems = append(r.problems, r.problem(Unserved, file, line, "Not part of a prompt", fmt.Sprintf(format, args...)))
 	}
 }
 
-// keysWithoutEffect is the summary of problems whose detail is a single key. joinKeys joins them
-// later.
+// keysWithoutEffect is the summary of problems whose detail is a single key. [joinKeys] joins them
+// per folder.
 const keysWithoutEffect = "Keys without effect"
 
-// harmless reports a key without an effect on prompts.
+// harmless reports a key that has no effect on prompts.
 func (r *report) harmless(file string, line int, key string) {
 	if len(r.problems) < maxProblems {
 		problem := r.problem(Doubtful, file, line, keysWithoutEffect, "")
@@ -155,7 +159,8 @@ func (r *report) harmless(file string, line int, key string) {
 	}
 }
 
-// joinKeys combines the keys without effect in each folder into one problem, at the first of them.
+// joinKeys joins the problems about keys without effect: one problem for each folder, at the
+// position of the first.
 func joinKeys(problems []Problem) (joined []Problem) {
 	type folder struct {
 		at          int
@@ -185,17 +190,17 @@ func joinKeys(problems []Problem) (joined []Problem) {
 	return joined
 }
 
-// BracesAreText is the summary of problems with a literal {{.
+// BracesAreText is the summary of problems with braces that are text.
 const BracesAreText = "Braces are text"
 
-// doubtful reports text that was probably meant as syntax.
+// doubtful reports a part of a file that has another effect than its author probably meant.
 func (r *report) doubtful(file string, line int, summary, format string, args ...any) {
 	if len(r.problems) >= maxProblems {
 		return
 	}
 	detail := fmt.Sprintf(format, args...)
 	key := fmt.Sprintf("%s:%d: %s", file, line, detail)
-	if !r.doubted[key] { // a partial may be included several times
+	if !r.doubted[key] { // a partial that is included again has the same problem
 		r.doubted[key] = true
 		r.problems = append(r.problems, r.problem(Doubtful, file, line, summary, detail))
 	}

@@ -13,30 +13,30 @@ import (
 )
 
 const (
-	// maxResult bounds the result of one get, in bytes: an image of maxMedia as base64, and a text of maxText.
+	// maxResult bounds the result of one get, in bytes. An image of maxMedia as base64, and a text of maxText, fit in it.
 	maxResult = 16 << 20
 	// maxCompletions bounds the values of one completion (CompleteResult in the schema).
 	maxCompletions = 100
 )
 
-// Prompt is one file's prompt. It is immutable.
+// Prompt is the prompt of one file. It is immutable.
 type Prompt struct {
 	// Path is the file's path from the root, with slashes.
 	Path string
 	Name string
-	// Definition is the prompt in a list.
+	// Definition is the prompt's element in a prompts/list result.
 	Definition jsontext.Value
-	// Text is a hash of a get's messages. It does not depend on the values of arguments.
+	// Text is a hash of the messages without the values of arguments, in hexadecimal digits.
 	Text string
 
 	arguments []argument
 	sign      sign
-	// body is a hash of the text without front matter. Equal files for several clients have equal hashes.
+	// body is a hash of the text without front matter. It is equal for equal files of several clients.
 	body [sha256.Size]byte
-	// isLine is true if the only argument is a whole command line.
+	// isLine is true if the only argument is the whole command line.
 	isLine   bool
 	segments []segment
-	// fixed is the length of all segments' JSON, in bytes.
+	// fixed is the total length of the segments' JSON, in bytes.
 	fixed int
 }
 
@@ -49,32 +49,31 @@ type argument struct {
 	values   []string
 }
 
-// segment is a piece of the result's JSON and the gap after it, which is within a JSON string.
-// The last segment has no gap.
+// segment is a piece of the result's JSON, and the gap after the piece. The gap is within a JSON
+// string. The last segment has no gap.
 type segment struct {
 	json []byte
 	gap  gap
 }
 
-// gap is the place of an argument's value or, if word is not 0, of a part of the command line. The zero gap is
-// no gap.
+// gap is the place of an argument's value or, if word is not 0, of a part of the command line. The zero value is not a gap.
 type gap struct {
 	argument, word int16
 	isSet          bool
 	// takesRest is true if the gap also gets the following words.
 	takesRest bool
-	// missing replaces a missing word, and precedes a [restOfLine] or [behindText].
+	// missing replaces a missing word. For [restOfLine] and [behindText], it precedes the value.
 	missing string
 }
 
-// The values of word. Above 0, it is the number of a word, counted from 1.
+// The special values of gap.word. A value above 0 is the number of a word, counted from 1.
 const (
-	// allWords is the command line.
+	// allWords stands for the whole command line.
 	allWords = -1
-	// restOfLine is the command line if no other gap has used any of it.
+	// restOfLine stands for the whole command line, if no other gap has received a part of it.
 	restOfLine = -2
-	// behindText is an argument's value that is appended to the text, after missing. Without a value,
-	// nothing is appended.
+	// behindText stands for the value of an argument that follows the text, after missing. Without
+	// a value, nothing follows.
 	behindText = -3
 )
 
@@ -105,7 +104,8 @@ func (p *Prompt) Render(arguments wire.Object) (jsontext.Value, error) {
 	}
 	size := p.fixed
 	for _, s := range p.segments {
-		// The size is checked while it grows, because the values of many gaps may exceed the bound.
+		// Check the size while it grows, because the values of many gaps may exceed the bound by
+		// far.
 		if size += len(value(s.gap)); size > maxResult {
 			return nil, wire.NewError(wire.InvalidParams, "The arguments are too long: the prompt would be larger than "+
 				strconv.Itoa(maxResult)+" bytes")
@@ -118,8 +118,8 @@ func (p *Prompt) Render(arguments wire.Object) (jsontext.Value, error) {
 	return result, nil
 }
 
-// content returns a value as the content of a JSON string: a text as it was sent, another value as
-// its JSON, and the default for a missing value.
+// content returns a value as the content of a JSON string: a string unchanged, another value as its
+// JSON, and the default for a missing value.
 func (a *argument) content(value jsontext.Value) []byte {
 	switch {
 	case value == nil:
@@ -136,14 +136,13 @@ func content(text string) []byte {
 	return quoted[1 : len(quoted)-1]
 }
 
-// isTemplate reports whether each value appears unchanged in the text. A command line in one argument is cut
-// into words.
+// isTemplate reports whether each value appears unchanged in the text. That is false if a command line in one argument is cut into words.
 func (p *Prompt) isTemplate() bool {
 	return !p.isLine || !slices.ContainsFunc(p.segments, func(s segment) bool { return s.gap.word > 0 })
 }
 
-// Sample returns arguments with a value for each missing argument without a default: the first of
-// its values, or its name in angle brackets.
+// Sample returns the given arguments, and a value for each missing argument without a default: the
+// first of its declared values, or its name in angle brackets.
 func (p *Prompt) Sample(given wire.Object) wire.Object {
 	for i := range p.arguments {
 		a := &p.arguments[i]
@@ -159,8 +158,7 @@ func (p *Prompt) Sample(given wire.Object) wire.Object {
 	return given
 }
 
-// Source returns the current text of the prompt's file, which may be newer than the prompt, and its path for
-// people.
+// Source returns the current text of the prompt's file, which may be newer than the prompt, and the file's path for people.
 func (p *Prompt) Source(from *config.Files) (path, text string, err error) {
 	path = onDisk(from, p.Path)
 	o, err := open(from)
@@ -172,8 +170,8 @@ func (p *Prompt) Source(from *config.Files) (path, text string, err error) {
 	return path, strings.ToValidUTF8(text, "\ufffd"), err
 }
 
-// Complete returns the result of a completion: the values of an argument that start with a text,
-// ignoring case.
+// Complete returns the result of a completion: the declared values of an argument that start with
+// the given text, ignoring case.
 func (p *Prompt) Complete(name, start string) jsontext.Value {
 	var matching []jsontext.Value
 	for i := range p.arguments {

@@ -12,15 +12,16 @@ import (
 // sign is the format of a file, and the part of its path from which the name of its command or
 // skill is made.
 type sign struct {
-	// format is empty if it depends on the file's content.
+	// format is empty until the file's content is known, if the path does not determine it.
 	format config.FileFormat
 	name   string
 }
 
-// codexPrompts is the format of a client that no longer reads it.
+// codexPrompts is the format of Codex's custom prompts, which Codex no longer reads.
 const codexPrompts config.FileFormat = "codex"
 
-// clientFolders are the folders in which clients look for commands, in a project or the home folder.
+// clientFolders contains the folders in which clients look for commands, in a project or the home
+// folder.
 var clientFolders = []struct { //nolint:gochecknoglobals // a constant table
 	folder string
 	format config.FileFormat
@@ -35,7 +36,8 @@ var clientFolders = []struct { //nolint:gochecknoglobals // a constant table
 	{"/.config/opencode/commands/", config.FormatOpenCode},
 }
 
-// manifestFiles lie beside or above a folder of commands, and determine its client.
+// manifestFiles contains the files and folders that identify the client of a folder of commands.
+// They are beside that folder or above it.
 var manifestFiles = []struct { //nolint:gochecknoglobals // a constant table
 	file   string
 	format config.FileFormat
@@ -46,11 +48,11 @@ var manifestFiles = []struct { //nolint:gochecknoglobals // a constant table
 	{"opencode.jsonc", config.FormatOpenCode},
 }
 
-// signOf determines the format of a file. SKILL.md is always a skill. For other files, the
-// upstream's format has precedence, then the extension .toml, a client's folder, a manifest, and
-// the ending .prompt.md. The path is absolute, because a client's folder may be above the root. The
-// name is below if the path has no folder of commands. manifest returns the format of a folder with
-// a manifest.
+// signOf returns the sign of a file. SKILL.md is always a skill. For other files, the first of
+// these decides: the upstream's format, the extension .toml, a client's folder, a manifest, and the
+// ending .prompt.md. file is an absolute path, because a client's folder may be above the root. The
+// name is below if the path contains no folder of commands. manifest returns the format of a folder
+// with a manifest.
 func signOf(file, below string, explicit config.FileFormat, manifest func(folder string) config.FileFormat) (s sign) {
 	isTOML := path.Ext(file) == ".toml"
 	if path.Base(file) == wire.SkillFile { // in any format
@@ -88,8 +90,8 @@ var (
 	vscodeText  = lazily(`\$\{input:`)
 )
 
-// formatIn returns the format of a document by keys and placeholders that belong to only one
-// format. Without such a sign, it is this project's format.
+// formatIn returns the format of a document, judging by keys and placeholders that belong to only
+// one format. Without any, it is this project's format.
 func formatIn(d *document) config.FileFormat {
 	switch {
 	case nativeKey().MatchString(d.front) || nativeText().MatchString(d.text):
@@ -106,10 +108,10 @@ func formatIn(d *document) config.FileFormat {
 	return config.FormatNative
 }
 
-// isForeign reports whether the format is a client's.
+// isForeign reports whether the format is the format of a client, rather than this project's.
 func (s sign) isForeign() bool { return s.format != "" && s.format != config.FormatNative }
 
-// rename describes how a prompt gets another name.
+// rename returns the remedy for a name: how to give the prompt another one.
 func (s sign) rename() string {
 	switch s.format {
 	case config.FormatSkill:
@@ -122,7 +124,7 @@ func (s sign) rename() string {
 
 func noManifest(string) config.FileFormat { return "" }
 
-// key returns the key of a file of a block.
+// key returns the key of a file in a block.
 func (p *pass) key(b *block, file string) entryKey {
 	below := path.Base(file)
 	if b.upstream.Format != "" {
@@ -140,7 +142,7 @@ func (p *pass) key(b *block, file string) entryKey {
 	})}
 }
 
-// manifest returns the format of a manifest in a folder, or "".
+// manifest returns the format of the manifest in a folder, or "" without a manifest.
 func (p *pass) manifest(folder string) config.FileFormat {
 	format, known := p.manifests[folder]
 	for i := 0; !known && i < len(manifestFiles); i++ {

@@ -20,10 +20,10 @@ import (
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
-// skillFolder is a folder with a SKILL.md. All regular files below it belong to the skill, except
-// hidden files.
+// skillFolder is a folder with a SKILL.md. All regular files below the folder belong to the skill,
+// except hidden files.
 type skillFolder struct {
-	// definition is the entry of the skill; nil if it is broken, as problems explain.
+	// definition is the entry of the skill; nil if the skill is broken. problems then explains why.
 	definition jsontext.Value
 	problems   []Problem
 	found      []input
@@ -31,7 +31,7 @@ type skillFolder struct {
 	root string
 }
 
-// addSkills finds the skills of a block. It does not read the files of an unchanged skill.
+// addSkills finds the skills of a block. It does not read the files of an unchanged skill again.
 func (p *pass) addSkills(b *block) {
 	if b.upstream.Skills == "" {
 		return
@@ -44,7 +44,8 @@ func (p *pass) addSkills(b *block) {
 	}
 }
 
-// skillAt returns the previous skill of a SKILL.md if nothing has changed, otherwise a new skill.
+// skillAt returns the skill of a SKILL.md: the previous one if nothing has changed, otherwise a new
+// one.
 func (p *pass) skillAt(b *block, file string) *skillFolder {
 	next := &skillFolder{root: "skill://" + skillPath(b.upstream.Files, file)}
 	err := p.skillFiles(path.Dir(file), next)
@@ -58,23 +59,24 @@ func (p *pass) skillAt(b *block, file string) *skillFolder {
 	if err != nil {
 		r := report{shown: func(file string) string { return onDisk(p.team.source, file) }}
 		problem := r.problem(Broken, file, lineOf(err), "Broken skill", err.Error()+"; it is left out")
-		// The block recognises an unchanged list by the same pointer.
+		// Keep the pointer: the block compares pointers to recognise an unchanged list.
 		if before != nil && slices.Equal(before.problems, []Problem{problem}) {
 			return before
 		}
 		next.problems = []Problem{problem}
-		if isOfSystem(err) { // the cause may go away without changing the files
+		if isOfSystem(err) { // the cause may go away without a change of the files
 			next.found = nil
 		}
 	}
 	return next
 }
 
-// skillFiles walks through a skill's folder, which may be a link. It follows no links below.
+// skillFiles adds the files in a skill's folder. The folder may be a link. Links to folders below
+// it are not followed.
 func (p *pass) skillFiles(folder string, into *skillFolder) error {
 	folders := 0
 	return fs.WalkDir(p.opener.within.FS(), folder, func(file string, e fs.DirEntry, err error) error {
-		isHidden := file != folder && strings.HasPrefix(path.Base(file), ".") // such as files of editors and version control
+		isHidden := file != folder && strings.HasPrefix(path.Base(file), ".") // for example, a file of an editor or of version control
 		switch {
 		case p.ended() != nil:
 			return p.ended()
@@ -94,7 +96,7 @@ func (p *pass) skillFiles(folder string, into *skillFolder) error {
 		}
 		info, err := p.opener.within.Stat(filepath.FromSlash(file))
 		switch {
-		case err != nil && e.Type()&fs.ModeSymlink != 0: // the same for all links that lead out, to reveal nothing
+		case err != nil && e.Type()&fs.ModeSymlink != 0: // the same error for all links that lead out of the root, so that it reveals nothing
 			return fmt.Errorf("the link %s leads to nothing inside of %s; put a copy in its place", path.Base(file), p.team.source.Root)
 		case err != nil || !info.Mode().IsRegular():
 			return fmt.Errorf("the file %s is not a regular one; remove it", path.Base(file))
@@ -162,7 +164,8 @@ func FrontMatter(content string) (jsontext.Value, error) {
 	return front.JSON(), err
 }
 
-// frontMatter returns front matter and the line of its name.
+// frontMatter returns the front matter of a Markdown file, and the line of its name; 0 without a
+// name.
 func frontMatter(content string) (front wire.Object, line int, err error) {
 	d := newDocument(content)
 	if d.encoding != nil {
@@ -179,8 +182,8 @@ func frontMatter(content string) (front wire.Object, line int, err error) {
 	return front, line, err
 }
 
-// skillPath returns the path of a skill in URIs: the path of its folder below the folder that the
-// pattern spells out, or the name of its folder if both are the same.
+// skillPath returns the path of a skill in URIs. It is the path of the skill's folder below the
+// folder that the pattern spells out. If both are the same, it is the name of the folder.
 func skillPath(source *config.Files, file string) string {
 	within, base := belowPattern(source, file)
 	folder := path.Dir(within)
@@ -195,7 +198,7 @@ func skillPath(source *config.Files, file string) string {
 	return escaped(folder)
 }
 
-// belowPattern returns the path of a file from the team's folder, and the folder that its pattern spells out.
+// belowPattern returns the path of a file from the team's folder, and the folder that the matching pattern spells out.
 func belowPattern(source *config.Files, file string) (within, folder string) {
 	within, err := filepath.Rel(source.Folder, onDisk(source, file))
 	if err != nil {
@@ -206,7 +209,7 @@ func belowPattern(source *config.Files, file string) (within, folder string) {
 	return within, source.Patterns[max(slices.IndexFunc(source.Patterns, matches), 0)].Folder()
 }
 
-// escaped returns a path for URIs.
+// escaped returns a path with each segment escaped for a URI.
 func escaped(file string) string {
 	segments := strings.Split(file, "/")
 	for i := range segments {
@@ -215,7 +218,8 @@ func escaped(file string) string {
 	return strings.Join(segments, "/")
 }
 
-// uri returns the URI of a file of the skill.
+// uri returns the URI of a file of the skill. folder is the path of the skill's folder, and file
+// the path of the file, from the root.
 func (s *skillFolder) uri(folder, file string) string {
 	return s.root + "/" + escaped(strings.TrimPrefix(file, folder+"/"))
 }
@@ -240,7 +244,8 @@ func (b *block) addSkills(l *List) {
 	}
 }
 
-// skillSource is the location of a skill's file, by paths from the root.
+// skillSource is the location of a skill's file: the skill's folder and the file, as paths from the
+// root.
 type skillSource struct{ folder, file string }
 
 // ReadSkill returns the result of reading a skill's file by its URI. It reads the current file, which may be

@@ -12,14 +12,14 @@ import (
 	"github.com/promptweir/promptweir/config"
 )
 
-// Team reads the prompt files of upstreams of one team, up to [config.Files.Max] bytes together.
-// Only one goroutine may use it. The zero Team has read nothing.
+// Team reads the prompt files of one team's upstreams, up to [config.Files.Max] bytes together.
+// Only one goroutine may use it. The zero value is ready.
 type Team struct {
 	source  *config.Files
 	blocks  map[string]*block // by the upstream's label
 	entries map[entryKey]*entry
 	images  map[string]image // by path
-	reads   int              // counts reads of files in all passes
+	reads   int              // counts the reads of files in all passes, for tests
 }
 
 // block is the state of one upstream's files.
@@ -28,29 +28,32 @@ type block struct {
 	found    []entryKey // in the order of their paths
 	idle     []string   // patterns without a match
 	list     *List
-	// next and nextIdle replace found and idle at the end of a pass.
+	// next and nextIdle replace found and idle when a pass succeeds.
 	next     []entryKey
 	nextIdle []string
-	// skills are the block's skills by the path of SKILL.md; nextSkills replaces them.
+	// skills are the block's skills by the path of their SKILL.md. nextSkills replaces skills when
+	// a pass succeeds.
 	skills, nextSkills map[string]*skillFolder
-	// err is a [Problem] of the upstream's block, which keeps the list as it is; may be nil.
+	// err is a [Problem] of the upstream's block, or nil. If it is not nil, the block keeps its
+	// list.
 	err error
 }
 
-// entryKey identifies an entry. A prompt depends only on its key and on the contents of files.
+// entryKey identifies an entry. The prompt of an entry depends only on the key and on the contents
+// of files.
 type entryKey struct {
 	path  string
-	texts bool
+	texts bool // the upstream's setting: definitions contain a hash of the text
 	sign
 }
 
 // entry is the state of one file.
 type entry struct {
-	// prompt is the last good prompt, or nil.
+	// prompt is the last good prompt; nil if there is none.
 	prompt   *Prompt
 	problems []Problem
-	// inputs are the files that were read for the prompt, including its own file, with their status
-	// just before.
+	// inputs are the files that were read for the prompt, including its own file. Each has its
+	// status from just before it was read.
 	inputs []input
 }
 
@@ -58,15 +61,15 @@ type entry struct {
 type Result struct {
 	// List is the previous List if nothing has changed.
 	List *List
-	// Err is nil, or a [Problem] of the upstream's block: its files are unknown or too many. If so,
-	// List is the last good List.
+	// Err is nil, or a [Problem] of the upstream's block: its files cannot be listed, or are too
+	// many. Then List is the last good List.
 	Err error
 }
 
-// Read reads the files of upstreams once. The results are in their order, and zero for upstreams without files.
-// If ctx ends early, they report that.
+// Read reads the files of upstreams once. The results have the order of the upstreams, and are zero for upstreams without files. If ctx
+// ends early, each Err is ctx's error.
 func Read(ctx context.Context, upstreams []config.Upstream) []Result {
-	// The command try has one team with several folders.
+	// Group by team and folder: in the command try, one team has several folders.
 	results, teams := make([]Result, len(upstreams)), map[[2]string][]int{}
 	for i, u := range upstreams {
 		if u.Files != nil {
@@ -90,14 +93,14 @@ func Read(ctx context.Context, upstreams []config.Upstream) []Result {
 	return results
 }
 
-// Refresh reads the changed files of the upstreams, which have the same source, and returns the current lists
-// in their order. If ctx ends, it returns the error and changes nothing.
+// Refresh reads the changed files of the upstreams, and returns the current lists in their order. The upstreams must have the same source.
+// If ctx ends, it returns the error and changes nothing.
 func (t *Team) Refresh(ctx context.Context, upstreams []config.Upstream) ([]Result, error) {
 	source := upstreams[0].Files
 	if t.source == nil || !t.source.SameSource(source) {
-		*t = Team{reads: t.reads} // grants may have been withdrawn
+		*t = Team{reads: t.reads} // read everything again, because grants may have been withdrawn
 	}
-	t.source = source // its reserved files may have changed in a way that SameSource ignores
+	t.source = source // SameSource ignores changes of the reserved files
 	blocks, next := t.present(upstreams), map[string]*block{}
 	entries, err := t.pass(ctx, blocks)
 	if ctx.Err() != nil {
@@ -106,7 +109,7 @@ func (t *Team) Refresh(ctx context.Context, upstreams []config.Upstream) ([]Resu
 	var results []Result
 	for _, b := range blocks {
 		switch {
-		case err != nil: // each list of the team stays
+		case err != nil: // each block of the team keeps its list
 			b.err = b.problem(Broken, err)
 		case b.err == nil:
 			b.complete(t.entries, entries)
@@ -114,14 +117,15 @@ func (t *Team) Refresh(ctx context.Context, upstreams []config.Upstream) ([]Resu
 		next[b.upstream.Name] = b
 		results = append(results, Result{b.list, b.err})
 	}
-	// The blocks are kept in any case: they keep the parts that the error leaves unchanged.
+	// Use the new blocks even after an error: they contain the state that the error leaves
+	// unchanged.
 	if t.blocks = next; err == nil {
 		t.entries = entries
 	}
 	return results, nil
 }
 
-// pass reads the files of blocks once. An error changes nothing.
+// pass reads the changed files of blocks once. After an error nothing has changed.
 func (t *Team) pass(ctx context.Context, blocks []*block) (map[entryKey]*entry, error) {
 	opener, err := open(t.source)
 	if err != nil {
@@ -150,13 +154,13 @@ func (t *Team) present(upstreams []config.Upstream) []*block {
 		if before := t.blocks[u.Name]; before != nil {
 			b.found, b.idle, b.list, b.skills = before.found, before.idle, before.list, before.skills
 		}
-		b.next, b.nextIdle, b.nextSkills = b.found, b.idle, b.skills // a failing block keeps its state
+		b.next, b.nextIdle, b.nextSkills = b.found, b.idle, b.skills // a block that fails keeps this state
 		blocks[i] = b
 	}
 	return blocks
 }
 
-// failure is the reason why a team or a block keeps its state.
+// failure is the reason why a team or a block keeps its state after a pass.
 type failure struct{ summary, detail string }
 
 func (f *failure) Error() string { return f.detail }
@@ -175,7 +179,8 @@ func (b *block) problem(severity Severity, err error) Problem {
 	return Problem{Severity: severity, Path: at.File, Line: at.Line, Summary: summary, Detail: sentence(err.Error())}
 }
 
-// complete makes the list of a pass, unless it equals the current list.
+// complete puts the results of a pass into use. It makes a new list unless the list would equal the
+// current one.
 func (b *block) complete(before, after map[entryKey]*entry) {
 	same := b.list.byName != nil && slices.Equal(b.found, b.next) && slices.Equal(b.idle, b.nextIdle) && maps.Equal(b.skills, b.nextSkills)
 	for i := 0; same && i < len(b.next); i++ {
@@ -186,7 +191,7 @@ func (b *block) complete(before, after map[entryKey]*entry) {
 	}
 }
 
-// shown returns a path from the root as problems show it.
+// shown returns, for problems, the path of a file that is given from the root.
 func (b *block) shown(file string) string { return onDisk(b.upstream.Files, file) }
 
 // onDisk returns the path of a file by its path from the root, with slashes.
@@ -194,7 +199,7 @@ func onDisk(source *config.Files, file string) string {
 	return filepath.Join(source.Root, filepath.FromSlash(file))
 }
 
-// servedLike reports whether two entries have the same prompt and problems. Each may be nil.
+// servedLike reports whether two entries have the same prompt and problems. Either may be nil.
 func (e *entry) servedLike(other *entry) bool {
 	return e == other || e != nil && other != nil && e.prompt == other.prompt && slices.Equal(e.problems, other.problems)
 }

@@ -11,14 +11,13 @@ import (
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
-// maxGaps and maxMessages bound the gaps and the messages of one prompt, because each takes several times the
-// memory of its text.
+// maxGaps and maxMessages bound the gaps and the messages of one prompt, because each needs several times the memory of its text.
 const (
 	maxGaps     = 10_000
 	maxMessages = 10_000
 )
 
-// message is one message of a prompt without values.
+// message is one message of a prompt, before values fill its gaps.
 type message struct {
 	role string
 	// pieces are its text; empty for media.
@@ -32,20 +31,21 @@ type piece struct {
 	gap  gap
 }
 
-// builder makes messages.
+// builder makes the messages of a prompt from texts, gaps and media.
 type builder struct {
 	role     string
 	messages []message
 	pieces   []piece
 	// pending is text that is not yet a piece.
 	pending []byte
-	// gaps counts the gaps. Those above maxGaps are left out, because the prompt will be refused.
+	// gaps counts the gaps. Gaps after the first maxGaps are left out, because [parser.finish] will
+	// refuse the prompt.
 	gaps int
 }
 
 func (b *builder) add(text string) { b.pending = append(b.pending, text...) }
 
-// gap adds a gap.
+// gap adds a gap to the current message.
 func (b *builder) gap(g gap) {
 	if b.gaps++; b.gaps > maxGaps {
 		return
@@ -62,7 +62,7 @@ func (b *builder) flush() {
 	}
 }
 
-// begin ends the current message and begins one of a role.
+// begin ends the current message and begins a message of the given role.
 func (b *builder) begin(role string) {
 	b.end()
 	b.role = role
@@ -77,13 +77,15 @@ func (b *builder) end() {
 	b.pieces = nil
 }
 
-// addMedia adds a message of the current role, because a message has one content.
+// addMedia ends the current message and adds the media as a message of the same role, because a
+// message has only one content.
 func (b *builder) addMedia(m *media) {
 	b.end()
 	b.messages = append(b.messages, message{role: b.role, media: m})
 }
 
-// trim removes blank lines at both ends of a text, but not beside a gap, whose value is unknown.
+// trim removes blank lines at both ends of a text. It keeps them beside a gap, whose value may need
+// them.
 func trim(pieces []piece) []piece {
 	if last := len(pieces) - 1; last >= 0 && !pieces[last].gap.isSet {
 		if pieces[last].text = strings.TrimRight(pieces[last].text, " \t\r\n"); pieces[last].text == "" {
@@ -118,9 +120,9 @@ func (m *message) size() int {
 	return size
 }
 
-// compile makes the segments of messages.
+// compile makes the segments of the get's result from the description and the messages.
 func (p *Prompt) compile(description string, messages []message) {
-	var json []byte // after the last segment
+	var json []byte // the JSON after the last segment
 	end := func(g gap) {
 		p.segments = append(p.segments, segment{bytes.Clone(json), g})
 		json = json[:0]
@@ -162,7 +164,7 @@ func (p *Prompt) compile(description string, messages []message) {
 // hashText returns a hash of messages, with the names and the defaults of their arguments.
 func hashText(messages []message, arguments []argument) string {
 	hash := sha256.New()
-	add := func(texts ...string) { // with lengths, so that different lists have different bytes
+	add := func(texts ...string) { // the lengths make sure that different lists have different bytes
 		for _, text := range texts {
 			fmt.Fprintf(hash, "%d:%s", len(text), text)
 		}

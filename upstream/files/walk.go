@@ -17,8 +17,7 @@ import (
 // maxEntries bounds the files and folders that one pass visits for a team.
 const maxEntries = 100_000
 
-// find returns the files that a block's patterns match, in the order of their paths, and the patterns without a
-// file. It reads no file.
+// find returns the files that match a block's patterns, in the order of their paths, and the patterns without a file. It reads no file.
 func (p *pass) find(b *block) (found []entryKey, idle []string, err error) {
 	source := b.upstream.Files
 	for _, pattern := range source.Patterns {
@@ -50,7 +49,7 @@ func (p *pass) find(b *block) (found []entryKey, idle []string, err error) {
 	err = safefile.Walk(p.opener.within, folder, skip, func(f safefile.File) error {
 		p.entries++
 		key := p.key(b, f.Path)
-		if f.LeadsOut() && !matches(key) && isSkillFolder(source, relative(f.Path)) { // reading its SKILL.md reports the link
+		if f.LeadsOut() && !matches(key) && isSkillFolder(source, relative(f.Path)) { // add its SKILL.md, so that reading it reports the link
 			key = p.key(b, path.Join(f.Path, wire.SkillFile))
 		}
 		switch {
@@ -61,18 +60,18 @@ func (p *pass) find(b *block) (found []entryKey, idle []string, err error) {
 				"other files elsewhere", maxEntries, source.Folder)
 			return p.over
 		case f.Err != nil && f.Link == "":
-			if errors.Is(f.Err, fs.ErrNotExist) { // it has just been removed
+			if errors.Is(f.Err, fs.ErrNotExist) { // the file was removed during the walk
 				return nil
 			}
 			return fmt.Errorf("cannot read %s: %w", onDisk(source, f.Path), safefile.Cause(f.Err))
 		case f.IsDir():
 			return nil
 		case !matches(key):
-			return fs.SkipDir // a link with a matching name may lead here
+			return fs.SkipDir // a link with a matching name may lead to the same file
 		case len(found) == b.upstream.MaxPrompts:
 			return failed("Too many prompts", "there are more files than max_prompts = %d; raise it, or narrow the patterns", len(found))
 		}
-		found = append(found, key) // also a dangling link: reading it reports the reason
+		found = append(found, key) // add a dangling link, too: reading it reports the reason
 		return p.learn(key.path, f.Info)
 	})
 	for i, pattern := range source.Patterns {
@@ -84,7 +83,8 @@ func (p *pass) find(b *block) (found []entryKey, idle []string, err error) {
 	return found, idle, err
 }
 
-// isSkillFolder reports whether a folder is a skill's by its location or by a pattern.
+// isSkillFolder reports whether a folder is a skill's, judging by its place in a folder "skills" or
+// by a pattern for its SKILL.md.
 func isSkillFolder(source *config.Files, folder string) bool {
 	file := path.Join(folder, wire.SkillFile)
 	return path.Base(path.Dir(folder)) == "skills" || slices.ContainsFunc(source.Patterns, func(pattern config.PathPattern) bool {
@@ -92,8 +92,8 @@ func isSkillFolder(source *config.Files, folder string) bool {
 	})
 }
 
-// checkFolder returns an error for the first part of a path that is not a folder. The text is the same for all
-// patterns, so equal errors can be merged.
+// checkFolder returns an error for the first part of a path that is not a folder. The text is the same for all patterns, so that equal
+// errors can be merged.
 func (p *pass) checkFolder(source *config.Files, folder string) error {
 	at := source.Folder
 	for name := range strings.SplitSeq(folder, "/") {
@@ -105,7 +105,7 @@ func (p *pass) checkFolder(source *config.Files, folder string) error {
 		switch info, err := p.opener.within.Stat(relative); {
 		case errors.Is(err, fs.ErrNotExist):
 			return fmt.Errorf("there is no folder %s; make it, or correct files", at)
-		case err != nil && !isOfSystem(err): // the same for all links that lead out, to reveal nothing
+		case err != nil && !isOfSystem(err): // the same error for all links that lead out of the root, so that it reveals nothing
 			return fmt.Errorf("the link %s leads to nothing inside of %s; put a folder in its place, or correct files", at, source.Root)
 		case err != nil:
 			return fmt.Errorf("cannot read %s: %w", at, safefile.Cause(err))
