@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
@@ -111,17 +112,18 @@ func LoadTolerant(path string, opts Options, previous TeamFiles) (*Config, []Kep
 // withErrors returns a fallback for each file with errors, sorted by path. ok is false if an error is outside
 // the files of teams.
 func (d *decoder) withErrors(diags Diagnostics) (kept []Kept, ok bool) {
-	read := map[string]hclread.File{}
+	read := map[string]*hclread.File{}
 	for _, file := range d.Files() {
 		read[file.Path] = file
 	}
 	for _, path := range slices.Sorted(maps.Keys(diags.report.Mistakes())) {
 		name := d.InFolder(path)
+		file := cmp.Or(read[path], new(hclread.File)) // an unreadable file has no blocks
 		text, wasInUse := (*d.previous)[name]
-		if path == "" || !isTeams(read[path], wasInUse) {
+		if path == "" || !isTeams(file, wasInUse) {
 			return nil, false
 		}
-		k := Kept{File: name, Teams: read[path].Labels("team"), Out: !wasInUse}
+		k := Kept{File: name, Teams: file.Labels("team"), Out: !wasInUse}
 		if wasInUse {
 			k.Teams = labelsIn(text.Reveal())
 		}
@@ -134,7 +136,7 @@ func (d *decoder) withErrors(diags Diagnostics) (kept []Kept, ok bool) {
 
 // isTeams reports whether a file belongs to a team. A file that cannot be read, or that also has blocks
 // of the platform, belongs to a team only if its previous text did.
-func isTeams(file hclread.File, wasInUse bool) bool {
+func isTeams(file *hclread.File, wasInUse bool) bool {
 	hasTeam := file.Declares("team")
 	isPlatforms := func(b hclread.BlockSchema) bool { return b.Type != "team" && file.Declares(b.Type) }
 	if slices.ContainsFunc(rootSchema().Blocks, isPlatforms) {

@@ -138,7 +138,7 @@ func (b *Block) ElementRange(name string, i int) hcl.Range {
 // Expression returns the unevaluated value of an attribute and its source text. The attribute must be present.
 func (b *Block) Expression(name string) (expr hclsyntax.Expression, source []byte) {
 	expr = b.hcl.Body.Attributes[name].Expr
-	return expr, expr.Range().SliceBytes(b.scope.source.file.Bytes)
+	return expr, expr.Range().SliceBytes(b.scope.file.Content)
 }
 
 // Literals returns the written-out strings in the value of an attribute: a single string, a list or

@@ -56,11 +56,11 @@ func (s *scope) eval(expr hclsyntax.Expression, isSecret bool) (cty.Value, bool)
 		return cty.NilVal, false
 	}
 	boundNumbers(expr)
-	s.unset, s.evaluating = nil, s.source // env appends to unset
+	s.unset, s.evaluating = nil, s.file // env appends to unset
 	v, diags := expr.Value(s.context())
 	isSensitive := isSecret || len(diags) > 0 && usesSensitive(expr)
 	for _, d := range diags {
-		s.Report(explainVariable(Redact(d, isSensitive), s.source.file.Bytes))
+		s.Report(explainVariable(Redact(d, isSensitive), s.file.Content))
 	}
 	if s.options.AllowUnsetEnv {
 		s.warnUnset(expr)

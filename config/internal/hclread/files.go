@@ -20,20 +20,11 @@ import (
 // MaxFiles bounds the number of configuration files in a folder.
 const MaxFiles = 10_000
 
-// found is a configuration file with its content.
-type found struct {
-	path    string
-	content []byte
-	// isCut is true if content is only the beginning of a file that is too large. The beginning
-	// still shows which team owns the file.
-	isCut bool
-}
-
 // finder finds and reads configuration files.
 type finder struct {
 	*Reader
 
-	found []found
+	found []*File
 }
 
 func (f *finder) find(path string) {
@@ -55,8 +46,8 @@ func (f *finder) find(path string) {
 		f.unreadable(path, err)
 	}
 	// Sort by path: if two files declare a name, the first path gets it.
-	names := func(file found) []string { return strings.Split(file.path, string(filepath.Separator)) }
-	slices.SortStableFunc(f.found, func(a, b found) int { return slices.Compare(names(a), names(b)) })
+	names := func(file *File) []string { return strings.Split(file.Path, string(filepath.Separator)) }
+	slices.SortStableFunc(f.found, func(a, b *File) int { return slices.Compare(names(a), names(b)) })
 	if len(f.found) == 0 && f.Reported() == before {
 		f.Unplaced("No configuration found", "The folder %s contains no .hcl file; put one "+
 			"there or correct --config.", path)
@@ -106,7 +97,7 @@ func (f *finder) file(root *os.Root, at string, file safefile.File) error {
 	leadsOut := file.LeadsOut() || file.Link != "" && file.Err == nil && !safefile.IsBeneath(path.Dir(file.Link), file.Actual)
 	switch {
 	case isReplaced && isConfigName:
-		f.found = append(f.found, found{path: at, content: []byte(text)})
+		f.found = append(f.found, newFile(at, []byte(text)))
 	case leadsOut:
 		f.linkOut(at, isConfigName)
 		return fs.SkipDir
@@ -167,13 +158,15 @@ func (f *finder) add(path, actual string, open safefile.Open) {
 		f.refuse(path, "Configuration file too large", "%s is larger than %d bytes; split it.", path, maxFileSize)
 		if file, err := open(actual, os.O_RDONLY|syscall.O_NONBLOCK, 0); err == nil {
 			defer file.Close()
+			// The beginning still shows which team owns the file.
 			content, _ = io.ReadAll(io.LimitReader(file, maxFileSize))
-			f.found = append(f.found, found{path, content, true})
+			f.found = append(f.found, newFile(path, content))
+			f.found[len(f.found)-1].IsBroken = true
 		}
 	case err != nil:
 		f.unreadable(path, err)
 	default:
-		f.found = append(f.found, found{path: path, content: content})
+		f.found = append(f.found, newFile(path, content))
 	}
 }
 

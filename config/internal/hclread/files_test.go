@@ -152,8 +152,8 @@ func TestReadPath_ShowsNothingOfOtherFiles(t *testing.T) {
 		if err := report.Diagnostics; len(err) != 1 || !strings.Contains(err.Error(), name) || !strings.Contains(err.Error(), "and is not read") {
 			t.Errorf("%s -> %s: %v, want one diagnostic with the name", name, target, err)
 		}
-		for _, src := range report.sources {
-			if strings.Contains(string(src.file.Bytes), "hunter2") {
+		for _, src := range report.files {
+			if strings.Contains(string(src.Content), "hunter2") {
 				t.Errorf("%s -> %s: diagnostics may quote the file", name, target)
 			}
 		}

@@ -192,12 +192,12 @@ const instructionBytes = 40
 
 // Compile is the function [Compile], but charges the program's memory to the budget of the block's file.
 func (b *Block) Compile(pattern string) (*Program, error) {
-	if b.scope.source.left <= 0 {
+	if b.scope.file.left <= 0 {
 		return nil, errors.New("makes the patterns of this file too large together; remove or simplify some")
 	}
 	p, err := Compile(pattern)
 	if err == nil {
-		b.scope.source.left -= p.instructions * instructionBytes
+		b.scope.file.left -= p.instructions * instructionBytes
 	}
 	return p, err
 }

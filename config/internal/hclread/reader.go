@@ -38,11 +38,11 @@ type Reader struct {
 	root     string
 	isFolder bool
 
-	sources []*source
-	byPath  map[string]*source
+	files  []*File
+	byPath map[string]*File
 
 	functions  map[string]Function
-	evaluating *source              // the file whose expression is evaluated. See spend.
+	evaluating *File                // the file whose expression is evaluated. See spend.
 	names      map[string]hcl.Range // see Unique
 	contested  map[string]bool      // names that several files define
 	guesses    map[guess]bool       // see Block.Lacks
@@ -62,7 +62,7 @@ func New(schema Schema, options Options) *Reader {
 		options:    options,
 		schema:     schema,
 		attributes: attributeNames{},
-		byPath:     map[string]*source{},
+		byPath:     map[string]*File{},
 		names:      map[string]hcl.Range{},
 		contested:  map[string]bool{},
 		guesses:    map[guess]bool{},
@@ -79,34 +79,26 @@ func New(schema Schema, options Options) *Reader {
 func (r *Reader) ReadPath(path string) {
 	f := &finder{Reader: r}
 	f.find(path)
-	r.parse(f.found)
+	for _, file := range f.found {
+		r.parse(file)
+	}
 }
 
 // Parse adds a file from memory.
-func (r *Reader) Parse(path string, content []byte) { r.parse([]found{{path: path, content: content}}) }
+func (r *Reader) Parse(path string, content []byte) { r.parse(newFile(path, content)) }
 
-func (r *Reader) parse(files []found) {
-	for _, file := range files {
-		src := newSource(file.path, file.content)
-		src.broken = file.isCut
-		src.parse(r.attributes, r.options.IsLock, &r.Reporter)
-		r.sources = append(r.sources, src)
-		r.byPath[src.path] = src
-	}
+func (r *Reader) parse(file *File) {
+	file.parse(r.attributes, r.options.IsLock, &r.Reporter)
+	r.files = append(r.files, file)
+	r.byPath[file.Path] = file
 }
 
-// Files returns the files in the order in which they were read.
-func (r *Reader) Files() []File {
-	files := make([]File, len(r.sources))
-	for i, src := range r.sources {
-		files[i] = File{src.path, src.file.Bytes, src.broken, src}
-	}
-	return files
-}
+// Files returns the files in the order in which they were read. Do not change the slice.
+func (r *Reader) Files() []*File { return r.files }
 
 // SoundFiles returns the files that parse.
-func (r *Reader) SoundFiles() []File {
-	return slices.DeleteFunc(r.Files(), func(f File) bool { return f.IsBroken })
+func (r *Reader) SoundFiles() []*File {
+	return slices.DeleteFunc(slices.Clone(r.files), func(f *File) bool { return f.IsBroken })
 }
 
 // Root returns the folder that was read, or the folder of the file.
@@ -130,7 +122,7 @@ func (r *Reader) IsFolder() bool { return r.isFolder }
 // Broken reports whether a file does not parse, or a block is unknown, misplaced or dropped. If so,
 // blocks that seem to be missing may only be unreadable.
 func (r *Reader) Broken() bool {
-	return slices.ContainsFunc(r.sources, func(s *source) bool { return s.broken || len(s.dropped) > 0 }) ||
+	return slices.ContainsFunc(r.files, func(s *File) bool { return s.IsBroken || len(s.dropped) > 0 }) ||
 		slices.ContainsFunc(r.diags, func(d *hcl.Diagnostic) bool { return d.Summary == unknownBlock || d.Summary == misplacedBlock })
 }
 
@@ -138,7 +130,7 @@ func (r *Reader) Broken() bool {
 func (r *Reader) Check() {
 	c := checker{r}
 	var all hclsyntax.Blocks
-	for _, src := range r.sources {
+	for _, src := range r.files {
 		c.attributes(src.attributes, r.schema, "")
 		all = append(all, src.blocks...)
 	}
@@ -154,7 +146,7 @@ func (r *Reader) Knows(blockType string) bool {
 // TopBlocks returns the top-level blocks of all files, in order, including blocks of unknown types.
 func (r *Reader) TopBlocks() []*Block {
 	var all []*Block
-	for _, src := range r.sources {
+	for _, src := range r.files {
 		for _, b := range src.blocks {
 			all = append(all, r.open(b))
 		}
@@ -187,8 +179,8 @@ func (r *Reader) open(b *hclsyntax.Block) *Block {
 // no errors at references to its blocks.
 func (r *Reader) Labels(blockType string) []string {
 	var labels []string
-	for _, src := range r.sources {
-		labels = append(labels, src.labels(blockType)...)
+	for _, src := range r.files {
+		labels = append(labels, src.Labels(blockType)...)
 	}
 	return labels
 }

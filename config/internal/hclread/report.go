@@ -100,15 +100,15 @@ func location(at hcl.Range) string { return fmt.Sprintf("%s:%d", at.Filename, at
 type Report struct {
 	// Finish sorts Diagnostics by file and line; diagnostics without a location come first.
 	Diagnostics hcl.Diagnostics
-	sources     map[string]*source
+	files       map[string]*File
 }
 
 // Finish returns the report. Do not use the Reader afterwards.
 func (r *Reader) Finish() Report {
 	r.addCounts()
 	order := map[string]int{}
-	for i, src := range r.sources {
-		order[src.path] = i
+	for i, src := range r.files {
+		order[src.Path] = i
 	}
 	// Blocks and attributes are not checked in the order of lines.
 	at := func(d *hcl.Diagnostic) []int {
@@ -128,18 +128,18 @@ const maxQuoted = 4096
 
 // Merge returns both reports as one; r comes first.
 func (r Report) Merge(other Report) Report {
-	merged := Report{slices.Concat(r.Diagnostics, other.Diagnostics), maps.Clone(other.sources)}
-	if merged.sources == nil {
-		merged.sources = map[string]*source{}
+	merged := Report{slices.Concat(r.Diagnostics, other.Diagnostics), maps.Clone(other.files)}
+	if merged.files == nil {
+		merged.files = map[string]*File{}
 	}
-	maps.Copy(merged.sources, r.sources)
+	maps.Copy(merged.files, r.files)
 	return merged
 }
 
 // Without returns the report without the diagnostics of a severity. Diagnostics in replaced files
 // lose their location, which would point into another text.
 func (r Report) Without(severity hcl.DiagnosticSeverity, replaced map[string]bool) Report {
-	without := Report{sources: r.sources}
+	without := Report{files: r.files}
 	for _, d := range r.Diagnostics {
 		if d.Severity == severity {
 			continue
@@ -202,9 +202,9 @@ func (r Report) quote(d *hcl.Diagnostic, highlight, end string) string {
 	case isFinding:
 		return fmt.Sprintf("%s:\n%4d: %s\n\n", place, at.Start.Line, line)
 	}
-	src := r.sources[at.Filename]
-	content, block := src.file.Bytes, ""
-	if nav, ok := src.file.Nav.(interface{ ContextString(offset int) string }); ok {
+	src := r.files[at.Filename]
+	content, block := src.Content, ""
+	if nav, ok := src.nav.(interface{ ContextString(offset int) string }); ok {
 		if block = nav.ContextString(at.Start.Byte); block != "" {
 			block = ", in " + Printable(block)
 		}
@@ -280,28 +280,6 @@ func (r Report) Mistakes() map[string][]string {
 		mistakes[path] = append(mistakes[path], d.Summary)
 	}
 	return mistakes
-}
-
-// File is a file that was read.
-type File struct {
-	Path     string
-	Content  []byte
-	IsBroken bool // it does not parse
-
-	source *source
-}
-
-// Declares reports whether the file has a top-level block of a type. If the file does not parse,
-// it checks only the beginnings of lines. It returns false for the zero File.
-func (f File) Declares(blockType string) bool { return f.source != nil && f.source.declares(blockType) }
-
-// Labels returns the first label of each block of a type. If the file does not parse, these are the
-// probable labels. The zero File has no labels.
-func (f File) Labels(blockType string) []string {
-	if f.source == nil {
-		return nil
-	}
-	return f.source.labels(blockType)
 }
 
 // Finding is a problem in a file that no Reader read.

@@ -131,7 +131,7 @@ func (c checker) attributes(attributes hclsyntax.Attributes, s Schema, prefix st
 		if s.hasAttribute(name) {
 			continue
 		}
-		source := a.SrcRange.SliceBytes(c.byPath[a.SrcRange.Filename].file.Bytes)
+		source := a.SrcRange.SliceBytes(c.byPath[a.SrcRange.Filename].Content)
 		if c.mayBeSecret(name, s) || hasCredentials(string(source)) {
 			c.hide(a.SrcRange)
 		}

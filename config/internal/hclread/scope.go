@@ -35,8 +35,8 @@ type scope struct {
 
 	// dir is the folder of the block's file.
 	dir    string
-	source *source // the block's source; nil if the block is absent
-	access Access  // nil allows everything
+	file   *File  // nil if the block is absent
+	access Access // nil allows everything
 	// unset are the unset variables of the last evaluation.
 	unset []string
 
@@ -44,7 +44,7 @@ type scope struct {
 }
 
 func newScope(r *Reader, at hcl.Range) *scope {
-	return &scope{Reader: r, dir: filepath.Dir(at.Filename), source: r.byPath[at.Filename]}
+	return &scope{Reader: r, dir: filepath.Dir(at.Filename), file: r.byPath[at.Filename]}
 }
 
 // context returns the functions for an expression, which has no variables.

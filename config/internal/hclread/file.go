@@ -8,16 +8,18 @@ import (
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 )
 
-// source is one file with its blocks.
-type source struct {
-	path       string
-	file       *hcl.File
+// File is one file of a configuration with its blocks.
+type File struct {
+	Path    string
+	Content []byte
+	// IsBroken is true if the file does not parse. Then blocks contains only the blocks before the first
+	// error.
+	IsBroken bool
+
 	blocks     hclsyntax.Blocks
 	dropped    hclsyntax.Blocks // see Block.Drop
 	attributes hclsyntax.Attributes
-	// broken is true if the file does not parse. Then blocks contains only the blocks before the first
-	// error.
-	broken bool
+	nav        any // finds the block at an offset. See Report.quote.
 	// likelyTop are the probable types of a broken file's top-level blocks. likely contains the
 	// probable labels by type, at any level.
 	likelyTop map[string]bool
@@ -28,34 +30,34 @@ type source struct {
 	left int
 }
 
-// span is a run of bytes in a source.
+// span is a run of bytes in a file.
 type span struct{ start, end int }
 
-func newSource(path string, content []byte) *source {
-	return &source{path: path, file: &hcl.File{Bytes: content}, left: maxFileValues}
+func newFile(path string, content []byte) *File {
+	return &File{Path: path, Content: content, left: maxFileValues}
 }
 
 // parse sets the blocks and reports syntax errors.
-func (s *source) parse(names attributeNames, isLock bool, report *Reporter) {
+func (f *File) parse(names attributeNames, isLock bool, report *Reporter) {
 	before := report.Reported()
 	// Ignore the lexer's errors: the parser also reports them.
-	tokens, _ := hclsyntax.LexConfig(s.file.Bytes, s.path, hcl.InitialPos)
-	if d := tooMuch(tokens, isLock); d != nil && !s.broken { // the parser would take too long
-		s.broken = true
+	tokens, _ := hclsyntax.LexConfig(f.Content, f.Path, hcl.InitialPos)
+	if d := tooMuch(tokens, isLock); d != nil && !f.IsBroken { // the parser would take too long
+		f.IsBroken = true
 		report.Report(d)
-	} else if !s.broken {
-		s.parseBlocks(names, report)
+	} else if !f.IsBroken {
+		f.parseBlocks(names, report)
 	}
-	if s.broken || report.Reported() > before { // any line may belong to a secret attribute
-		s.unquoted = []span{{0, len(s.file.Bytes)}}
+	if f.IsBroken || report.Reported() > before { // any line may belong to a secret attribute
+		f.unquoted = []span{{0, len(f.Content)}}
 	}
-	if s.broken {
-		s.likelyTop, s.likely = names.likelyBlocks(tokens)
+	if f.IsBroken {
+		f.likelyTop, f.likely = names.likelyBlocks(tokens)
 	}
 }
 
-func (s *source) parseBlocks(names attributeNames, r *Reporter) {
-	file, diags := hclsyntax.ParseConfig(s.file.Bytes, s.path, hcl.InitialPos)
+func (f *File) parseBlocks(names attributeNames, r *Reporter) {
+	file, diags := hclsyntax.ParseConfig(f.Content, f.Path, hcl.InitialPos)
 	reported := diags
 	if i := slices.IndexFunc(diags, func(d *hcl.Diagnostic) bool { return strings.Contains(d.Detail, "Curly quotes") }); i >= 0 {
 		curly := *diags[i]
@@ -66,12 +68,12 @@ func (s *source) parseBlocks(names attributeNames, r *Reporter) {
 		reported = reported[:i+1] // after an unclosed text, the parser misreads the next ones
 	}
 	for _, d := range causes(reported) {
-		r.Report(names.locate(explainSyntax(d, s.file.Bytes), s.file.Bytes))
+		r.Report(names.locate(explainSyntax(d, f.Content), f.Content))
 	}
-	s.file = file
+	f.nav = file.Nav
 	if body, ok := file.Body.(*hclsyntax.Body); ok {
-		s.keep(body, diags)
-		s.hideSecrets(names, body)
+		f.keep(body, diags)
+		f.hideSecrets(names, body)
 	}
 }
 
@@ -94,40 +96,40 @@ func causes(diags hcl.Diagnostics) hcl.Diagnostics {
 }
 
 // hideSecrets keeps secret attributes at any level out of diagnostics.
-func (s *source) hideSecrets(names attributeNames, body *hclsyntax.Body) {
+func (f *File) hideSecrets(names attributeNames, body *hclsyntax.Body) {
 	for name, a := range body.Attributes {
 		if names[name] {
-			s.hide(a.SrcRange)
+			f.hide(a.SrcRange)
 		}
 	}
 	for _, b := range body.Blocks {
-		s.hideSecrets(names, b.Body)
+		f.hideSecrets(names, b.Body)
 	}
 }
 
 // hide keeps the lines of a range out of diagnostics.
-func (s *source) hide(at hcl.Range) {
-	s.unquoted = append(s.unquoted, span{at.Start.Byte, at.End.Byte})
+func (f *File) hide(at hcl.Range) {
+	f.unquoted = append(f.unquoted, span{at.Start.Byte, at.End.Byte})
 }
 
 // withholds returns the reason for not printing lines, or "".
-func (s *source) withholds(lines span) (why string) {
+func (f *File) withholds(lines span) (why string) {
 	isIn := func(hidden span) bool { return hidden.start < lines.end && lines.start < hidden.end }
 	switch {
 	case lines.end-lines.start > maxQuoted:
 		return "the line is too long"
-	case slices.ContainsFunc(s.unquoted, isIn):
+	case slices.ContainsFunc(f.unquoted, isIn):
 		return "the line may have a secret"
 	}
 	return ""
 }
 
 // keep stores the blocks of a body that end before the first syntax error. After an error, the parser guesses.
-func (s *source) keep(body *hclsyntax.Body, diags hcl.Diagnostics) {
-	limit := len(s.file.Bytes)
+func (f *File) keep(body *hclsyntax.Body, diags hcl.Diagnostics) {
+	limit := len(f.Content)
 	for _, d := range diags {
 		if d.Severity == hcl.DiagError && d.Summary != "Attribute redefined" { // this error leaves the body intact
-			s.broken = true
+			f.IsBroken = true
 			if d.Subject != nil {
 				limit = min(limit, d.Subject.Start.Byte)
 			}
@@ -135,32 +137,32 @@ func (s *source) keep(body *hclsyntax.Body, diags hcl.Diagnostics) {
 	}
 	for _, b := range body.Blocks {
 		if b.Range().End.Byte <= limit {
-			s.blocks = append(s.blocks, b)
+			f.blocks = append(f.blocks, b)
 		}
 	}
-	if !s.broken {
-		s.attributes = body.Attributes
+	if !f.IsBroken {
+		f.attributes = body.Attributes
 	}
 }
 
-// declares reports whether the file has a top-level block or attribute called name. In a broken file,
+// Declares reports whether the file has a top-level block or attribute called name. In a broken file,
 // it considers only probable blocks.
-func (s *source) declares(name string) bool {
-	if s.broken {
-		return s.likelyTop[name]
+func (f *File) Declares(name string) bool {
+	if f.IsBroken {
+		return f.likelyTop[name]
 	}
 	isNamed := func(b *hclsyntax.Block) bool { return b.Type == name }
-	return s.attributes[name] != nil || slices.ContainsFunc(s.blocks, isNamed) || slices.ContainsFunc(s.dropped, isNamed)
+	return f.attributes[name] != nil || slices.ContainsFunc(f.blocks, isNamed) || slices.ContainsFunc(f.dropped, isNamed)
 }
 
-// labels returns the first labels of the blocks of a type. In a broken file, these are the probable
+// Labels returns the first label of each block of a type. In a broken file, these are the probable
 // labels.
-func (s *source) labels(blockType string) []string {
-	labels := slices.Clone(s.likely[blockType])
-	if s.broken {
+func (f *File) Labels(blockType string) []string {
+	labels := slices.Clone(f.likely[blockType])
+	if f.IsBroken {
 		return labels
 	}
-	for _, b := range s.blocks {
+	for _, b := range f.blocks {
 		if b.Type == blockType && len(b.Labels) > 0 {
 			labels = append(labels, b.Labels[0])
 		}
