@@ -208,14 +208,7 @@ func secretMap(
 	dst *map[string]Secret, name string, same func(key string) string, check func(key, value string) error,
 ) hclread.Field {
 	return hclread.Custom("map", dst, func(b *hclread.Block) {
-		values := hclread.SecretMap(b, name, same, check)
-		if values == nil {
-			return
-		}
-		*dst = make(map[string]Secret, len(values))
-		for key, value := range values {
-			(*dst)[key] = NewSecret(value)
-		}
+		*dst = hclread.SecretMap(b, name, same, func(key, value string) (Secret, error) { return NewSecret(value), check(key, value) })
 	})
 }
 

@@ -168,15 +168,11 @@ func valueOf(raw []byte) (cty.Value, error) {
 	if err := checkBounds(raw); err != nil {
 		return cty.NilVal, err
 	}
-	t, err := ctyjson.ImpliedType(raw)
-	if err != nil {
+	var v ctyjson.SimpleJSONValue
+	if err := v.UnmarshalJSON(raw); err != nil {
 		return cty.NilVal, errUnreadable
 	}
-	v, err := ctyjson.Unmarshal(raw, t)
-	if err != nil {
-		return cty.NilVal, errUnreadable
-	}
-	return v, nil
+	return v.Value, nil
 }
 
 // checkBounds refuses JSON with a number that would fill the memory, or with a list that is too long.

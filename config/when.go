@@ -36,7 +36,7 @@ func decodeWhen(b *hclread.Block) *Condition {
 	before := b.Reported()
 	b.CheckLoops(expr)
 	w := whenChecker{Block: b, functions: whenFunctions(), programs: map[string]*hclread.Program{}}
-	_ = hclsyntax.VisitAll(expr, w.check)
+	hclread.Visit(expr, w.check)
 	if b.Reported() > before {
 		return nil // evaluating it may take too long
 	}
@@ -125,36 +125,33 @@ type whenChecker struct {
 	nested bool
 }
 
-func (w *whenChecker) check(node hclsyntax.Node) hcl.Diagnostics {
+func (w *whenChecker) check(node hclsyntax.Node) {
+	calculates := false
 	switch n := node.(type) {
 	case *hclsyntax.BinaryOpExpr:
-		if n.Op.Type == cty.Number {
-			w.Error(n.Range(), "No arithmetic here", "A condition compares and does not "+
-				"calculate; rewrite it without the operator.")
-		}
+		calculates = n.Op.Type == cty.Number
 	case *hclsyntax.UnaryOpExpr:
-		if _, isNumber := n.Val.(*hclsyntax.LiteralValueExpr); n.Op.Type == cty.Number && !isNumber {
-			w.Error(n.Range(), "No arithmetic here", "A condition compares and does not "+
-				"calculate; rewrite it without the operator.")
-		}
+		_, isNumber := n.Val.(*hclsyntax.LiteralValueExpr)
+		calculates = n.Op.Type == cty.Number && !isNumber
 	case *hclsyntax.SplatExpr:
 		w.splat(n)
 	case *hclsyntax.FunctionCallExpr:
 		w.call(n)
 	}
-	return nil
+	if calculates {
+		w.Error(node.Range(), "No arithmetic here", "A condition compares and does not calculate; rewrite it without the operator.")
+	}
 }
 
 // splat allows only names and numbers after [*]: another expression could take time for each pair of elements.
 func (w *whenChecker) splat(splat *hclsyntax.SplatExpr) {
 	isIndex := false
-	_ = hclsyntax.VisitAll(splat.Each, func(n hclsyntax.Node) hcl.Diagnostics {
+	hclread.Visit(splat.Each, func(n hclsyntax.Node) {
 		switch n.(type) {
 		case *hclsyntax.AnonSymbolExpr, *hclsyntax.RelativeTraversalExpr:
 		default:
 			isIndex = true
 		}
-		return nil
 	})
 	if isIndex {
 		w.Error(splat.Range(), "No index here", "Only attribute names may follow [*] in a condition.")
@@ -163,16 +160,16 @@ func (w *whenChecker) splat(splat *hclsyntax.SplatExpr) {
 
 // compile compiles a pattern that is written out. A computed pattern is compiled in each evaluation.
 func (w *whenChecker) compile(arg hclsyntax.Expression) {
-	v, diags := arg.Value(nil)
-	if diags.HasErrors() || v.Type() != cty.String || !v.IsKnown() || v.IsNull() {
+	pattern, isWritten := hclread.Literal(arg)
+	if !isWritten {
 		return
 	}
-	program, err := w.Compile(v.AsString())
+	program, err := w.Compile(pattern)
 	if err != nil {
-		w.Error(arg.Range(), "Invalid pattern", "%q %s.", v.AsString(), err)
+		w.Error(arg.Range(), "Invalid pattern", "%q %s.", pattern, err)
 		return
 	}
-	w.programs[v.AsString()] = program
+	w.programs[pattern] = program
 }
 
 func (w *whenChecker) call(n *hclsyntax.FunctionCallExpr) {
@@ -204,11 +201,10 @@ func (w *whenChecker) call(n *hclsyntax.FunctionCallExpr) {
 // triesIn counts the calls of try within the arguments of a call.
 func triesIn(call *hclsyntax.FunctionCallExpr) (tries int) {
 	for _, arg := range call.Args {
-		_ = hclsyntax.VisitAll(arg, func(n hclsyntax.Node) hcl.Diagnostics {
-			if inner, ok := n.(*hclsyntax.FunctionCallExpr); ok && inner.Name == "try" {
+		hclread.Visit(arg, func(inner *hclsyntax.FunctionCallExpr) {
+			if inner.Name == "try" {
 				tries++
 			}
-			return nil
 		})
 	}
 	return tries
@@ -223,28 +219,26 @@ func warnNames(b *hclread.Block, expr hclsyntax.Expression) {
 		if !isTemplate || !isVariable || !written.IsStringLiteral() || variable.Traversal.RootName() != "principal" {
 			return
 		}
-		if text, diags := written.Value(nil); !diags.HasErrors() {
-			warnName(b, variable.Traversal, text.AsString(), value.Range(), isElement || len(variable.Traversal) > 2)
+		if text, ok := hclread.Literal(written); ok {
+			warnName(b, variable.Traversal, text, value.Range(), isElement || len(variable.Traversal) > 2)
 		}
 	}
-	_ = hclsyntax.VisitAll(expr, func(node hclsyntax.Node) hcl.Diagnostics {
-		switch n := node.(type) {
-		case *hclsyntax.BinaryOpExpr:
-			if n.Op == hclsyntax.OpEqual || n.Op == hclsyntax.OpNotEqual {
-				compare(n.LHS, n.RHS, false)
-				compare(n.RHS, n.LHS, false)
-			}
-		case *hclsyntax.FunctionCallExpr:
-			if n.Name == "contains" && len(n.Args) == 2 {
-				compare(n.Args[0], n.Args[1], true)
-				if written, ok := n.Args[0].(*hclsyntax.TupleConsExpr); ok {
-					for _, name := range written.Exprs {
-						compare(n.Args[1], name, false)
-					}
-				}
+	hclread.Visit(expr, func(n *hclsyntax.BinaryOpExpr) {
+		if n.Op == hclsyntax.OpEqual || n.Op == hclsyntax.OpNotEqual {
+			compare(n.LHS, n.RHS, false)
+			compare(n.RHS, n.LHS, false)
+		}
+	})
+	hclread.Visit(expr, func(n *hclsyntax.FunctionCallExpr) {
+		if n.Name != "contains" || len(n.Args) != 2 {
+			return
+		}
+		compare(n.Args[0], n.Args[1], true)
+		if written, ok := n.Args[0].(*hclsyntax.TupleConsExpr); ok {
+			for _, name := range written.Exprs {
+				compare(n.Args[1], name, false)
 			}
 		}
-		return nil
 	})
 }
 

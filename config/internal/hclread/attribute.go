@@ -143,10 +143,10 @@ func (b *Block) Texts(name string) []Text {
 }
 
 // SecretMap decodes a map of strings. Two keys are duplicates if the function same returns the same text for
-// both. The error of check continues a sentence that begins with the key, and must not quote the value.
-func SecretMap(
-	b *Block, name string, same func(key string) string, check func(key, value string) error,
-) map[string]string {
+// both. The error of parse continues a sentence that begins with the key, and must not quote the value.
+func SecretMap[T any](
+	b *Block, name string, same func(key string) string, parse func(key, value string) (T, error),
+) map[string]T {
 	v, ok := eval(b, name, cty.Map(cty.String))
 	if !ok {
 		return nil
@@ -161,7 +161,7 @@ func SecretMap(
 		return nil
 	}
 	entries := v.AsValueMap()
-	values, seen := map[string]string{}, map[string]string{} // seen maps results of same to keys
+	values, seen := map[string]T{}, map[string]string{} // seen maps results of same to keys
 	for _, key := range slices.Sorted(maps.Keys(entries)) {
 		e := entries[key]
 		at, isWritten := written[key]
@@ -177,11 +177,12 @@ func SecretMap(
 			continue
 		}
 		t := newText(e, at, true)
-		if err := check(key, t.Value); err != nil && !t.Unset {
+		value, err := parse(key, t.Value)
+		if err != nil && !t.Unset {
 			b.Error(at, "Invalid "+name, "%q %s.", key, err)
 			continue
 		}
-		values[key] = t.Value
+		values[key] = value
 	}
 	return values
 }
@@ -214,11 +215,11 @@ func writtenKeys(b *Block, name string) map[string]hcl.Range {
 		return ranges
 	}
 	for _, item := range object.Items {
-		k, diags := item.KeyExpr.Value(nil)
-		if diags.HasErrors() || k.Type() != cty.String || !k.IsKnown() || k.IsNull() {
+		key, isWritten := Literal(item.KeyExpr)
+		if !isWritten {
 			continue
 		}
-		key, at := k.AsString(), hcl.RangeBetween(item.KeyExpr.Range(), item.ValueExpr.Range())
+		at := hcl.RangeBetween(item.KeyExpr.Range(), item.ValueExpr.Range())
 		if _, isKnown := ranges[key]; isKnown {
 			duplicateKey(b, at, name, key, key)
 		}

@@ -61,7 +61,7 @@ func TestSecretMap_EvaluatesExpressions(t *testing.T) {
 		`tostring(3 > "2")`:                                "true",
 	} {
 		b := box(t, "env = { V = "+expr+" }", "value", "content\n")
-		got := SecretMap(b, "env", SameKey, func(_, _ string) error { return nil })["V"]
+		got := SecretMap(b, "env", SameKey, func(_, value string) (string, error) { return value, nil })["V"]
 		if got != want || len(b.diags) > 0 {
 			t.Errorf("%s = %q, want %q; %v", expr, got, want, b.diags)
 		}

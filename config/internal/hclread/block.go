@@ -146,11 +146,8 @@ func (b *Block) Expression(name string) (expr hclsyntax.Expression, source []byt
 // computed string is empty.
 func (b *Block) Literals(name string) (keys []string, texts []Text) {
 	add := func(key string, expr hclsyntax.Expression) {
-		t := Text{At: expr.Range()}
-		if v, diags := expr.Value(nil); !diags.HasErrors() && v.Type() == cty.String && v.IsKnown() && !v.IsNull() {
-			t.Value = v.AsString()
-		}
-		keys, texts = append(keys, key), append(texts, t)
+		value, _ := Literal(expr)
+		keys, texts = append(keys, key), append(texts, Text{Value: value, At: expr.Range()})
 	}
 	if !b.Has(name) {
 		return nil, nil
@@ -162,14 +159,23 @@ func (b *Block) Literals(name string) (keys []string, texts []Text) {
 		}
 	case *hclsyntax.ObjectConsExpr:
 		for _, item := range e.Items {
-			if k, diags := item.KeyExpr.Value(nil); !diags.HasErrors() && k.Type() == cty.String && k.IsKnown() && !k.IsNull() {
-				add(k.AsString(), item.ValueExpr)
+			if key, isWritten := Literal(item.KeyExpr); isWritten {
+				add(key, item.ValueExpr)
 			}
 		}
 	default:
 		add(name, e)
 	}
 	return keys, texts
+}
+
+// Literal returns the string of an expression that is written out: without variables, env and file.
+func Literal(expr hclsyntax.Expression) (text string, ok bool) {
+	v, diags := expr.Value(nil)
+	if diags.HasErrors() || v.Type() != cty.String || !v.IsKnown() || v.IsNull() {
+		return "", false
+	}
+	return v.AsString(), true
 }
 
 // WarnHidden is Warning for lines that no diagnostic may quote.

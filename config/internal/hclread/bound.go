@@ -122,12 +122,9 @@ func bracket(t hclsyntax.TokenType) int {
 // large, and spend bounds their results. Call it before evaluating the expression.
 func (r *Reader) CheckLoops(expr hclsyntax.Expression) (ok bool) {
 	ok = true
-	_ = hclsyntax.VisitAll(expr, func(n hclsyntax.Node) hcl.Diagnostics {
-		if loop, isLoop := n.(*hclsyntax.ForExpr); isLoop {
-			ok = false
-			r.Error(loop.Range(), summaryLoop, "There is no for; write the values out, or LIST[*].NAME for an attribute of each element.")
-		}
-		return nil
+	Visit(expr, func(loop *hclsyntax.ForExpr) {
+		ok = false
+		r.Error(loop.Range(), summaryLoop, "There is no for; write the values out, or LIST[*].NAME for an attribute of each element.")
 	})
 	return ok
 }
@@ -135,15 +132,8 @@ func (r *Reader) CheckLoops(expr hclsyntax.Expression) (ok bool) {
 // boundNumbers makes the operations of an expression refuse numbers that are too long. Call it before evaluating
 // the expression: without it, "1e600000000" * 1 would become a text of that many digits.
 func boundNumbers(expr hclsyntax.Expression) {
-	_ = hclsyntax.VisitAll(expr, func(n hclsyntax.Node) hcl.Diagnostics {
-		switch n := n.(type) {
-		case *hclsyntax.BinaryOpExpr:
-			n.Op = bounded(n.Op)
-		case *hclsyntax.UnaryOpExpr:
-			n.Op = bounded(n.Op)
-		}
-		return nil
-	})
+	Visit(expr, func(n *hclsyntax.BinaryOpExpr) { n.Op = bounded(n.Op) })
+	Visit(expr, func(n *hclsyntax.UnaryOpExpr) { n.Op = bounded(n.Op) })
 }
 
 // bounded returns an operation that refuses numbers that are too long.

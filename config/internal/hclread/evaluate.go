@@ -29,16 +29,7 @@ func eval(b *Block, name string, want cty.Type) (v cty.Value, ok bool) {
 	v, err := convert.Convert(v, want)
 	switch {
 	case err != nil:
-		remedy := ""
-		switch {
-		case want.IsListType():
-			remedy = "; write " + name + ` = ["…"], with an element for each`
-		case want.IsMapType():
-			remedy = "; write " + name + ` = { NAME = "…" }`
-		case want == cty.Number:
-			remedy = "; write it in digits"
-		}
-		b.Error(at, "Invalid "+name, "%s must be %s%s.", name, friendly(want), remedy)
+		b.Error(at, "Invalid "+name, "%s must be %s.", name, friendly(want, name))
 		return cty.NilVal, false
 	case isPlain && v.ContainsMarked():
 		b.Error(at, "Sensitive "+name, "Values from env and file are sensitive, and %s is "+
@@ -105,7 +96,7 @@ func IsUnsetVariable(d *hcl.Diagnostic) bool {
 // computed, it returns the range of the whole expression.
 func envCalls(expr hclsyntax.Expression, name string) []hcl.Range {
 	var calls []hcl.Range
-	walkCalls(expr, func(call *hclsyntax.FunctionCallExpr) {
+	Visit(expr, func(call *hclsyntax.FunctionCallExpr) {
 		if call.Name != "env" || len(call.Args) != 1 {
 			return
 		}
@@ -122,15 +113,15 @@ func envCalls(expr hclsyntax.Expression, name string) []hcl.Range {
 // usesSensitive reports whether an expression calls env or file anywhere.
 func usesSensitive(expr hclsyntax.Expression) bool {
 	found := false
-	walkCalls(expr, func(call *hclsyntax.FunctionCallExpr) { found = found || call.Name == "env" || call.Name == "file" })
+	Visit(expr, func(call *hclsyntax.FunctionCallExpr) { found = found || call.Name == "env" || call.Name == "file" })
 	return found
 }
 
-// walkCalls visits the function calls of an expression at all depths.
-func walkCalls(expr hclsyntax.Expression, visit func(*hclsyntax.FunctionCallExpr)) {
+// Visit visits the nodes of type T in an expression at all depths.
+func Visit[T hclsyntax.Node](expr hclsyntax.Node, visit func(T)) {
 	_ = hclsyntax.VisitAll(expr, func(node hclsyntax.Node) hcl.Diagnostics {
-		if call, ok := node.(*hclsyntax.FunctionCallExpr); ok {
-			visit(call)
+		if n, ok := node.(T); ok {
+			visit(n)
 		}
 		return nil
 	})
@@ -162,18 +153,18 @@ func Redact(d *hcl.Diagnostic, isSensitive bool) *hcl.Diagnostic {
 	return redacted
 }
 
-// friendly returns the name of a type for people, as in README.md of package config.
-func friendly(t cty.Type) string {
+// friendly describes the type of an attribute for people, with an example for lists and maps.
+func friendly(t cty.Type, name string) string {
 	switch {
 	case t == cty.String:
 		return "a string"
 	case t == cty.Number:
-		return "a number"
+		return "a number; write it in digits"
 	case t == cty.Bool:
 		return "true or false"
 	case t.IsListType():
-		return "a list of strings"
+		return "a list of strings; write " + name + ` = ["…"], with an element for each`
 	default:
-		return "a map of strings"
+		return "a map of strings; write " + name + ` = { NAME = "…" }`
 	}
 }

@@ -40,12 +40,10 @@ type Text struct {
 // newText converts a string. A marked string is sensitive, and an unknown string is unset.
 func newText(v cty.Value, at hcl.Range, sensitive bool) Text {
 	v, marks := v.Unmark()
-	t := Text{At: at, Sensitive: sensitive || len(marks) > 0}
-	if !v.IsKnown() {
-		t.Unset = true
-		return t
+	t := Text{At: at, Sensitive: sensitive || len(marks) > 0, Unset: !v.IsKnown()}
+	if !t.Unset {
+		t.Value = v.AsString()
 	}
-	t.Value = v.AsString()
 	return t
 }
 
@@ -61,15 +59,12 @@ func (t Text) String() string {
 // author of a file or its name must not control the terminal.
 func Printable(text string) string {
 	return strings.Map(func(r rune) rune {
-		if isShown(r) {
+		if r == '\n' || r == '\t' || unicode.IsPrint(r) {
 			return r
 		}
 		return unicode.ReplacementChar
 	}, text)
 }
-
-// isShown reports whether a character may be printed.
-func isShown(r rune) bool { return r == '\n' || r == '\t' || unicode.IsPrint(r) }
 
 // hasCredentials reports whether a value may be a URL with a user, a password, or a query, where tokens may be.
 func hasCredentials(value string) bool {
