@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"errors"
 	"net"
 	"net/netip"
@@ -211,12 +212,8 @@ func hostOf(u *url.URL) string { return strings.ToLower(strings.TrimSuffix(u.Hos
 
 // portOf returns the port of a URL, or the default port of its scheme.
 func portOf(u *url.URL) string {
-	switch {
-	case u.Port() != "":
-		return u.Port()
-	case u.Scheme == "https":
+	if u.Port() == "" && u.Scheme == "https" {
 		return "443"
-	default:
-		return "80"
 	}
+	return cmp.Or(u.Port(), "80")
 }

@@ -155,7 +155,7 @@ func newDecoder(opts Options) *decoder {
 	for name, text := range opts.Texts {
 		texts[name] = text.Reveal()
 	}
-	d := &decoder{cursorKeys: hclread.NewReferences(), previous: opts.previous, hasReplaced: opts.hasReplaced, skipDirs: opts.SkipDirs}
+	d := &decoder{options: opts, cursorKeys: hclread.NewReferences()}
 	d.Reader = hclread.New(rootSchema(), hclread.Options{
 		Texts:         texts,
 		LookupEnv:     opts.LookupEnv,
@@ -170,6 +170,7 @@ func newDecoder(opts Options) *decoder {
 type decoder struct {
 	*hclread.Reader
 
+	options   Options
 	teams     teamNames
 	names     namespace
 	listeners listeners
@@ -179,11 +180,6 @@ type decoder struct {
 	assertions *assertions
 	// cursorKeys records the variables and files of cursor_keys and signing_keys.
 	cursorKeys hclread.References
-
-	// The fields below are copies from [Options].
-	previous    *TeamFiles
-	hasReplaced bool
-	skipDirs    bool
 }
 
 // rootSchema describes the whole language.
@@ -211,7 +207,7 @@ func (d *decoder) config() *Config {
 	d.checkOwnership()
 	d.Check() // first, so that a misspelt attribute is not reported as missing, too
 	d.teams = d.Labels("team")
-	if d.hasReplaced { // a rule may name a team whose file is left out
+	if d.options.hasReplaced { // a rule may name a team whose file is left out
 		d.teams = append(d.teams, anyTeam)
 	}
 	cfg := d.settings()
@@ -305,13 +301,11 @@ func (d *decoder) checkOwnership() {
 			if !slices.Contains(types, b.Type()) {
 				types = append(types, b.Type())
 			}
+			b.Drop()
 		}
 		place := "to a file of the platform team"
 		if slices.Contains(types, "hide") {
 			place += ", or a hide for the team's own prompts into the team block"
-		}
-		for _, b := range blocks {
-			b.Drop()
 		}
 		d.Error(blocks[0].Range(), "Not in a team's file", "In a folder, a file with a team block may contain nothing else; move %s %s.",
 			strings.Join(types, ", "), place)

@@ -28,7 +28,8 @@ type reach struct {
 func (r reach) checkHost(b *hclread.Block, t hclread.Text, u *url.URL) error {
 	host, port := hostOf(u), portOf(u)
 	// These errors are not returned: a grant is no remedy for them.
-	if isMetadataName(host) || isNeverDialed(host) {
+	ip, _ := netip.ParseAddr(host) // the zero Addr for a name
+	if isMetadataName(host) || NeverDialed(ip) != "" {
 		b.Error(t.At, "Upstream not reachable", "Link-local and cloud metadata addresses give "+
 			"out the machine's own credentials; no upstream may be there.")
 	} else if own := r.listeners.find(host, port); own != "" {
@@ -52,11 +53,6 @@ func isMetadataName(host string) bool {
 	return slices.Contains([]string{
 		"metadata", "metadata.google.internal", "metadata.goog", "instance-data", "instance-data.ec2.internal",
 	}, host)
-}
-
-func isNeverDialed(host string) bool {
-	ip, err := netip.ParseAddr(host)
-	return err == nil && NeverDialed(ip) != ""
 }
 
 // NeverDialed returns the reason why no upstream may be at an address, or "". The text continues a

@@ -88,7 +88,7 @@ func (d *decoder) team(b *hclread.Block) Team {
 	t.Limit = decodePromptLimit(b)
 	t.Screens = decodeScreens(b)
 	for _, inner := range b.Inner("upstream") {
-		t.Upstreams = append(t.Upstreams, decodeUpstream(inner, t.Name, &d.names, reach{d.listeners, g, d.skipDirs, d.assertions}))
+		t.Upstreams = append(t.Upstreams, decodeUpstream(inner, t.Name, &d.names, reach{d.listeners, g, d.options.SkipDirs, d.assertions}))
 	}
 	for _, inner := range b.Inner("expose") {
 		t.Exposes = append(t.Exposes, decodeExpose(inner, d.teams))
@@ -114,12 +114,8 @@ func (d *decoder) checkLabel(b *hclread.Block) {
 	if _, isGranted := d.allowed.grants[b.Label()]; isGranted || len(d.allowed.grants) == 0 || !b.HasErrors() {
 		return
 	}
-	var unused []string // allow blocks without a team
-	for _, label := range slices.Sorted(maps.Keys(d.allowed.grants)) {
-		if !slices.Contains(d.teams, label) {
-			unused = append(unused, label)
-		}
-	}
+	isTeam := func(label string) bool { return slices.Contains(d.teams, label) }
+	unused := slices.DeleteFunc(slices.Sorted(maps.Keys(d.allowed.grants)), isTeam) // labels of allow blocks without a team
 	meant := hclread.Suggest(b.Label(), unused)
 	if !strings.HasSuffix(meant, "?") {
 		return

@@ -119,7 +119,7 @@ func (d *decoder) withErrors(diags Diagnostics) (kept []Kept, ok bool) {
 	for _, path := range slices.Sorted(maps.Keys(diags.report.Mistakes())) {
 		name := d.InFolder(path)
 		file := cmp.Or(read[path], new(hclread.File)) // an unreadable file has no blocks
-		text, wasInUse := (*d.previous)[name]
+		text, wasInUse := (*d.options.previous)[name]
 		if path == "" || !isTeams(file, wasInUse) {
 			return nil, false
 		}
@@ -166,19 +166,19 @@ func (d *decoder) checkLabels() {
 // reserve reports other teams' claims of the prefixes that are granted to a team without a previous text, which
 // will be left out. A grant of "*" reserves no prefix. A claim in an unchanged file stays valid.
 func (d *decoder) reserve() {
-	if d.previous == nil {
+	if d.options.previous == nil {
 		return
 	}
 	texts := newTeamFiles(d.Reader)
 	for _, file := range d.Files() {
-		if _, wasInUse := (*d.previous)[d.InFolder(file.Path)]; wasInUse || !d.HasErrorsIn(file.Path) {
+		if _, wasInUse := (*d.options.previous)[d.InFolder(file.Path)]; wasInUse || !d.HasErrorsIn(file.Path) {
 			continue
 		}
 		for _, label := range file.Labels("team") {
 			for _, prefix := range slices.Sorted(maps.Keys(d.names.owners)) {
 				c := d.names.owners[prefix]
 				name := d.InFolder(c.at.Filename)
-				isUnchanged := (*d.previous)[name] == texts[name] && (*d.previous)[name] != NewSecret("")
+				isUnchanged := (*d.options.previous)[name] == texts[name] && (*d.options.previous)[name] != NewSecret("")
 				if c.team != label && d.allowed.grants[label].reserves(prefix) && !isUnchanged {
 					d.Error(c.at, summaryPrefixTaken, "%q is granted to team %q, whose file has errors and is left out; set prefix to "+
 						"something else.", prefix, label)
@@ -190,7 +190,7 @@ func (d *decoder) reserve() {
 
 // warnLeftOut warns of rules for the members of a team whose file is left out.
 func (d *decoder) warnLeftOut() {
-	if !d.hasReplaced {
+	if !d.options.hasReplaced {
 		return
 	}
 	declared := d.Labels("team")

@@ -114,12 +114,7 @@ func (u Upstream) printableWords() []string {
 }
 
 // Program returns the program of Command, masked like [Upstream.Address].
-func (u Upstream) Program() string {
-	if u.maskedWords != nil {
-		return u.maskedWords[0]
-	}
-	return u.Command[0]
-}
+func (u Upstream) Program() string { return u.printableWords()[0] }
 
 // SameConnection reports whether the connection of one upstream can also serve another: all their values are
 // equal, except values that the connection does not use.

@@ -140,18 +140,15 @@ type translator struct {
 
 // env returns a call of env, and records the variable with its note. fallback is the default, nil for none.
 func (t *translator) env(name, note string, fallback *string) string {
-	if fallback == nil {
-		t.used = append(t.used, name)
-	} else { // the server works without it
-		t.optional = append(t.optional, name)
-	}
 	if t.notes[name] == "" {
 		t.notes[name] = note
 	}
-	if fallback != nil {
-		return "env(" + quote(name) + ", " + quote(*fallback) + ")"
+	if fallback == nil {
+		t.used = append(t.used, name)
+		return "env(" + quote(name) + ")"
 	}
-	return "env(" + quote(name) + ")"
+	t.optional = append(t.optional, name)
+	return "env(" + quote(name) + ", " + quote(*fallback) + ")"
 }
 
 // value translates a value whose name decides whether it is a secret.
