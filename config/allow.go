@@ -21,9 +21,9 @@ type allowed struct {
 	// reserved are the variables and files of the gateway's keys. A key can forge every token of
 	// the gateway, so no grant covers them.
 	reserved hclread.References
-	// prefixesCount is true if some allow block grants prefixes, so teams may use only granted
+	// restrictsPrefixes is true if some allow block grants prefixes, so teams may use only granted
 	// prefixes.
-	prefixesCount bool
+	restrictsPrefixes bool
 }
 
 // summaryRefused is the summary for the use of something without a grant.
@@ -37,7 +37,7 @@ type grants struct {
 	// block grants prefixes.
 	patterns      map[string][]Pattern
 	bare          bool
-	prefixesCount bool
+	restrictsPrefixes bool
 	// most maps limits of the team's upstreams to their ceilings. It also has max_files, which
 	// replaces the gateway's max_files unless it is 0.
 	most map[string]int
@@ -114,8 +114,8 @@ func decodeAllowed(r *hclread.Reader, declared teamNames, reserved hclread.Refer
 	if len(blocks) == 0 && len(teams) == 0 {
 		return allowed{}
 	}
-	grantsPrefixes := slices.ContainsFunc(blocks, func(b *hclread.Block) bool { return b.Has("prefixes") })
-	a := allowed{r.Root(), map[string]*grants{}, reserved, grantsPrefixes}
+	restrictsPrefixes := slices.ContainsFunc(blocks, func(b *hclread.Block) bool { return b.Has("prefixes") })
+	a := allowed{r.Root(), map[string]*grants{}, reserved, restrictsPrefixes}
 	for _, b := range blocks {
 		g := a.decode(b, declared)
 		if a.grants[g.team] == nil { // a second block was reported as duplicate
@@ -149,7 +149,7 @@ func (a allowed) decode(b *hclread.Block, declared teamNames) *grants {
 // limits.
 func (a allowed) newGrants(team string) *grants {
 	return &grants{
-		team: team, root: a.root, reserved: a.reserved, prefixesCount: a.prefixesCount, patterns: map[string][]Pattern{},
+		team: team, root: a.root, reserved: a.reserved, restrictsPrefixes: a.restrictsPrefixes, patterns: map[string][]Pattern{},
 		most: map[string]int{
 			"max_message": DefaultMaxMessage, "max_prompts": DefaultMaxPrompts, "concurrency": DefaultConcurrency, "max_files": 0,
 		},
@@ -282,7 +282,7 @@ func (g *grants) hostGrant(host string) HostGrant {
 // allowPrefix checks the prefix of names; "" means names without a prefix.
 func (g *grants) allowPrefix(prefix string) error {
 	switch {
-	case g == nil || !g.prefixesCount || prefix == "" && g.bare || prefix != "" && matchesAny(g.patterns["prefixes"], prefix):
+	case g == nil || !g.restrictsPrefixes || prefix == "" && g.bare || prefix != "" && matchesAny(g.patterns["prefixes"], prefix):
 		return nil
 	case prefix == "":
 		return &hclread.DiagnosticError{

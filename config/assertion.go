@@ -95,10 +95,10 @@ func decodeAssertion(b *hclread.Block, u *Upstream, r reach) *Assertion {
 				"remove it there.", a.Header)
 		}
 	}
-	first, taken := r.assertions.audiences[a.Audience]
+	first, isUsed := r.assertions.audiences[a.Audience]
 	switch {
 	case a.Audience == "":
-	case !taken:
+	case !isUsed:
 		r.assertions.audiences[a.Audience] = u
 	case first.Team != u.Team:
 		b.Error(b.ValueRange("audience"), "One audience for two teams", "Team %q has the same audience at %s, and the server of one could pass on its "+

@@ -184,15 +184,15 @@ func (ids *identities) check(r *hclread.Reader) {
 	several := slices.ContainsFunc(ids.sources, func(s identitySource) bool { return s.name != ids.sources[0].name })
 	firsts := map[string]identitySource{}
 	for _, s := range ids.sources {
-		first, taken := firsts[s.as]
+		first, isUsed := firsts[s.as]
 		switch {
 		case several && s.as == "":
 			r.Error(s.at, "Missing as", "There are several sources of identities, and alice of "+
 				"one need not be alice of another; set as = \"NAME\", which turns user:alice into user:NAME/alice.")
-		case taken && first.name != s.name:
+		case isUsed && first.name != s.name:
 			r.Error(s.at, "Duplicate as", "%q is already the prefix of another source's "+
 				"subjects, at %s; choose another name.", s.as, placeOf(first.at))
-		case !taken:
+		case !isUsed:
 			firsts[s.as] = s
 		}
 	}

@@ -194,14 +194,14 @@ func masks(texts []hclread.Text) []string {
 	if !slices.ContainsFunc(texts, func(t hclread.Text) bool { return t.Sensitive }) {
 		return nil
 	}
-	shown := make([]string, len(texts))
+	maskedTexts := make([]string, len(texts))
 	for i, t := range texts {
-		shown[i] = t.Value
+		maskedTexts[i] = t.Value
 		if t.Sensitive {
-			shown[i] = masked
+			maskedTexts[i] = masked
 		}
 	}
-	return shown
+	return maskedTexts
 }
 
 func secretMap(

@@ -142,7 +142,7 @@ func (f *Files) Raise() string {
 	return "raise max_files in the gateway block"
 }
 
-func (f *Files) shownPatterns() string {
+func (f *Files) patternTexts() string {
 	texts := make([]string, len(f.Patterns))
 	for i, p := range f.Patterns {
 		texts[i] = p.String()

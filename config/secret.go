@@ -180,8 +180,8 @@ func (m Mask) Error(err error) error {
 		return nil
 	}
 	text := err.Error()
-	if shown := m.Text(text); shown != text {
-		return &maskedError{shown, err}
+	if hidden := m.Text(text); hidden != text {
+		return &maskedError{hidden, err}
 	}
 	return err
 }
@@ -203,8 +203,8 @@ var (
 		`private[-_]?key|^key$|pgpass$|(^|[-_])pass$|passphrase|_pat$|dsn$|(database|postgres|mongo(db)?|redis)_?ur[il]$`)
 	// queryParameter matches a parameter in a URL within a text.
 	queryParameter = hclread.Lazily(`([?&])([^=?&#\s]+)=([^&#\s]+)`)
-	// givenWord matches a flag, a variable or a header in one word of a command line, with its value.
-	givenWord = hclread.Lazily(`^(-{0,2}([A-Za-z_][A-Za-z0-9_-]*)(?:=|: *))(.+)$`)
+	// namedWord matches a flag, a variable or a header in one word of a command line, with its value.
+	namedWord = hclread.Lazily(`^(-{0,2}([A-Za-z_][A-Za-z0-9_-]*)(?:=|: *))(.+)$`)
 	// passwordInside matches a password in a URL or in a connection string within a text.
 	passwordInside = hclread.Lazily(`(?i)://[^\s/?#@:"']*:([^\s/?#"']+)@|;\s*` + passwordName + `([^;\n"']+)|\b` + passwordName + `([^\s;,&"']+)`)
 	// joinedPassword matches a word such as mysql's -pPASSWORD, but no number, address or path. It also matches
@@ -283,12 +283,12 @@ func hideWords(words []string) []string {
 	hidden := make([]string, len(words))
 	follows := false // true if the word before is a flag with a secret's name
 	for i, word := range words {
-		given, flag := givenWord().FindStringSubmatch(word), flagWord().FindStringSubmatch(word)
+		named, flag := namedWord().FindStringSubmatch(word), flagWord().FindStringSubmatch(word)
 		switch {
 		case follows && flag == nil:
 			hidden[i] = masked
-		case given != nil && IsSecretName(given[2]):
-			hidden[i] = given[1] + masked
+		case named != nil && IsSecretName(named[2]):
+			hidden[i] = named[1] + masked
 		case JoinedPassword(word) != "":
 			hidden[i] = "-p" + masked
 		default:

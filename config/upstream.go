@@ -90,7 +90,7 @@ type Upstream struct {
 func (u Upstream) Address() string {
 	switch {
 	case u.Files != nil:
-		return u.Files.shownPatterns()
+		return u.Files.patternTexts()
 	case u.Transport == Stdio:
 		return strings.Join(hideWords(u.printableWords()), " ")
 	}
@@ -317,8 +317,8 @@ func decodeUpstream(b *hclread.Block, team string, names *namespace, r reach) Up
 
 // decodeWhenDown refuses a grace period that would have no effect.
 func decodeWhenDown(b *hclread.Block, u *Upstream) {
-	isKnown := hclread.Set(b, "when_down", &u.WhenDown, hclread.OneOf(WhenDownKeep, WhenDownHide)) || !b.Has("when_down")
-	if isKnown && b.Has("grace") && u.WhenDown != WhenDownHide {
+	isValid := hclread.Set(b, "when_down", &u.WhenDown, hclread.OneOf(WhenDownKeep, WhenDownHide)) || !b.Has("when_down")
+	if isValid && b.Has("grace") && u.WhenDown != WhenDownHide {
 		b.Error(b.ValueRange("grace"), "grace without hide",
 			"The prompts are kept for as long as the upstream is down; set when_down = %q or remove grace.", WhenDownHide)
 	}

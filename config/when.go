@@ -82,14 +82,14 @@ func tryCondition(b *hclread.Block, c *Condition) {
 	steps := hclread.MaxSteps
 	v, diags := c.expr.Value(c.context(cty.UnknownVal(promptType()), cty.UnknownVal(principalType()), &steps))
 	for _, d := range diags {
-		shown := hclread.Redact(d, false)
+		redacted := hclread.Redact(d, false)
 		switch d.Summary {
 		case "Unknown variable":
-			shown.Detail = "The only variables in when are prompt and principal."
+			redacted.Detail = "The only variables in when are prompt and principal."
 		case "Unsupported attribute":
-			shown.Detail = unknownFact(d)
+			redacted.Detail = unknownFact(d)
 		}
-		b.Report(shown)
+		b.Report(redacted)
 	}
 	if diags.HasErrors() {
 		return
@@ -101,17 +101,17 @@ func tryCondition(b *hclread.Block, c *Condition) {
 
 // unknownFact explains an unknown attribute of prompt or principal, and suggests the nearest.
 func unknownFact(d *hcl.Diagnostic) string {
-	var known []string
+	var facts []string
 	for _, t := range []cty.Type{promptType(), principalType()} {
-		known = append(known, slices.Sorted(maps.Keys(t.AttributeTypes()))...)
+		facts = append(facts, slices.Sorted(maps.Keys(t.AttributeTypes()))...)
 	}
 	if _, name, ok := strings.Cut(d.Detail, `an attribute named "`); ok {
 		name, _, _ = strings.Cut(name, `"`)
-		if suggestion := hclread.Suggest(name, known); strings.HasSuffix(suggestion, "?") {
+		if suggestion := hclread.Suggest(name, facts); strings.HasSuffix(suggestion, "?") {
 			return fmt.Sprintf("There is no %q%s", name, suggestion)
 		}
 	}
-	return d.Detail + " The attributes of prompt and principal are: " + strings.Join(known, ", ") + "."
+	return d.Detail + " The attributes of prompt and principal are: " + strings.Join(facts, ", ") + "."
 }
 
 // whenChecker reports operators and functions that other expressions allow but conditions do not. It also
@@ -121,8 +121,8 @@ type whenChecker struct {
 
 	functions map[string]hclread.Function
 	programs  map[string]*hclread.Program
-	// nested is true after an error about calls of try within each other.
-	nested bool
+	// reportedTries is true after the error about maxTries, which is reported once.
+	reportedTries bool
 }
 
 func (w *whenChecker) check(node hclsyntax.Node) {
@@ -178,23 +178,23 @@ func (w *whenChecker) call(n *hclsyntax.FunctionCallExpr) {
 		case n.Name == "regex" && len(n.Args) > 0:
 			w.compile(n.Args[0])
 		case n.Name == "try":
-			if !w.nested && triesIn(n) > maxTries {
-				w.nested = true
+			if !w.reportedTries && triesIn(n) > maxTries {
+				w.reportedTries = true
 				w.Error(n.Range(), "Too many tries", "The arguments of try may call try up to %d times; simplify them.", maxTries)
 			}
 		}
 		return
 	}
-	known := slices.Sorted(maps.Keys(w.functions))
+	names := slices.Sorted(maps.Keys(w.functions))
 	switch _, isForOthers := hclread.Functions()[n.Name]; {
 	case n.Name == "env" || n.Name == "file":
 		w.Error(n.Range(), "Not in when", "A condition sees prompt and principal only; %s is not available.", n.Name)
 	case isForOthers:
 		w.Error(n.Range(), "Not in when", "%s is not available, because its result can have any "+
-			"size; use one of: %s.", n.Name, strings.Join(known, ", "))
+			"size; use one of: %s.", n.Name, strings.Join(names, ", "))
 	default:
 		w.Error(n.Range(), "Call to unknown function", "There is no function %q in "+
-			"when%s", n.Name, hclread.Suggest(n.Name, known))
+			"when%s", n.Name, hclread.Suggest(n.Name, names))
 	}
 }
 

@@ -22,8 +22,8 @@ type File struct {
 	Folder string
 }
 
-// found is the content of a client's file.
-type found struct {
+// clientConfig is the content of a client's file.
+type clientConfig struct {
 	servers []member
 	inputs  map[string]input
 	folder  string // see [File]
@@ -44,15 +44,15 @@ func (i input) note() string {
 }
 
 // read returns the servers and the inputs of a file. It searches all members where some client has servers.
-func read(f File) (found, error) {
+func read(f File) (clientConfig, error) {
 	root, err := parse(f.Content)
 	if err != nil {
-		return found{}, err
+		return clientConfig{}, err
 	}
 	if root.Kind() != '{' {
-		return found{}, errors.New("it is JSON, but not an object")
+		return clientConfig{}, errors.New("it is JSON, but not an object")
 	}
-	all := found{inputs: map[string]input{}, folder: f.Folder}
+	all := clientConfig{inputs: map[string]input{}, folder: f.Folder}
 	for _, path := range [][]string{
 		{"mcpServers"},     // Claude Desktop, Claude Code, Cursor, Windsurf
 		{"servers"},        // VS Code: mcp.json
@@ -70,7 +70,7 @@ func read(f File) (found, error) {
 		all.servers = members(root)
 	}
 	if len(all.servers) == 0 {
-		return found{}, errors.New(`it has no MCP servers: looked for "mcpServers" (Claude ` +
+		return clientConfig{}, errors.New(`it has no MCP servers: looked for "mcpServers" (Claude ` +
 			`Desktop, Claude Code, Cursor, Windsurf) and "servers" (VS Code)`)
 	}
 	return all, nil
@@ -86,7 +86,7 @@ func Servers(f File) (names []string) {
 }
 
 // addInputs adds the inputs of VS Code. It ignores the defaults of passwords.
-func (f *found) addInputs(raw jsontext.Value) {
+func (f *clientConfig) addInputs(raw jsontext.Value) {
 	for _, one := range elements(raw) {
 		id, _ := text(find(one, "id"))
 		description, _ := text(find(one, "description"))

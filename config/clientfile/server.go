@@ -35,7 +35,7 @@ type block struct {
 type attribute struct{ name, value string }
 
 // translate makes a block from a server in a client's file. It sets no label.
-func translate(m member, f found, v *variables) *block {
+func translate(m member, f clientConfig, v *variables) *block {
 	t := translator{variables: v, server: m.name, inputs: f.inputs, folder: f.folder}
 	b := &block{name: m.name}
 	if description, ok := text(find(m.value, "description")); ok {
@@ -197,13 +197,13 @@ func key(name string) string {
 
 // rest adds a comment with the names of the members that have no translation.
 func (b *block) rest(server jsontext.Value) {
-	known := []string{
+	translated := []string{
 		"type", "command", "args", "env", "cwd", "envFile", "url", "serverUrl", "httpUrl", "headers", "disabled", "enabled", "description",
 		"oauth", "auth", "headersHelper", "transport", "timeout",
 	}
 	var names []string
 	for _, m := range members(server) {
-		if !slices.Contains(known, m.name) {
+		if !slices.Contains(translated, m.name) {
 			names = append(names, m.name)
 		}
 	}

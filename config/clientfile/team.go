@@ -58,7 +58,7 @@ func Team(team string, files []File, machine *Machine) (*Made, error) {
 	var names []string
 	var blocks []*block
 	labels := labels{texts: map[string]bool{}, next: map[string]int{}}
-	var all []found
+	var all []clientConfig
 	for _, f := range files {
 		if machine == nil {
 			f.Folder = ""

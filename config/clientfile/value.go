@@ -289,15 +289,15 @@ func (t *translator) arguments(words []string) (list []string) {
 	isContainer := slices.Contains([]string{"docker", "podman", "nerdctl"}, filepath.Base(words[0]))
 	for _, word := range words {
 		var e expression
-		given := assignment().FindStringSubmatch(word)
-		isFlag := given != nil && strings.HasPrefix(word, "-")
+		parts := assignment().FindStringSubmatch(word)
+		isFlag := parts != nil && strings.HasPrefix(word, "-")
 		header := headerWord().FindStringSubmatch(word)
 		switch {
 		case after != "" && !isFlag:
 			t.template(&e, after, word)
-		case given != nil && given[2] != "":
-			e.text(given[1] + "=")
-			t.template(&e, given[1], given[3])
+		case parts != nil && parts[2] != "":
+			e.text(parts[1] + "=")
+			t.template(&e, parts[1], parts[3])
 		case config.JoinedPassword(word) != "":
 			e.text("-p")
 			t.template(&e, "password", config.JoinedPassword(word))
@@ -308,7 +308,7 @@ func (t *translator) arguments(words []string) (list []string) {
 			t.template(&e, "", word)
 		}
 		list = append(list, e.String())
-		if after = ""; isFlag && given[2] == "" && config.IsSecretFlag(word) && (len(word) > 2 || !isContainer) {
+		if after = ""; isFlag && parts[2] == "" && config.IsSecretFlag(word) && (len(word) > 2 || !isContainer) {
 			after = word
 		}
 	}

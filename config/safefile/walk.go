@@ -47,11 +47,11 @@ func Walk(root *os.Root, folder string, skip func(path string) bool, visit func(
 		return err
 	}
 	w := walker{root: root, actual: actual, skip: skip, visit: visit, seen: map[string]bool{}}
-	err = w.found(w.resolve(File{Path: folder, Actual: folder}))
+	err = w.walk(w.resolve(File{Path: folder, Actual: folder}))
 	for err == nil && len(w.links) > 0 {
 		next := w.links[0]
 		w.links = w.links[1:]
-		err = w.found(w.resolve(next))
+		err = w.walk(w.resolve(next))
 	}
 	if errors.Is(err, fs.SkipAll) {
 		return nil
@@ -68,8 +68,8 @@ type walker struct {
 	links  []File          // visited last, because paths without links come first
 }
 
-// found visits a file, and the contents of a folder.
-func (w *walker) found(f File) error {
+// walk visits a file, and the contents of a folder.
+func (w *walker) walk(f File) error {
 	if f.Err == nil && w.seen[f.Actual] {
 		return nil
 	}
@@ -96,7 +96,7 @@ func (w *walker) found(f File) error {
 		default:
 			// e.Info does not use os.Root, which would look up each folder above again.
 			inner.Info, inner.Err = e.Info()
-			if err := w.found(inner); err != nil {
+			if err := w.walk(inner); err != nil {
 				return err
 			}
 		}

@@ -43,11 +43,11 @@ func OneOf[T ~string](words ...T) func(string) (T, error) {
 		if slices.Contains(words, T(s)) {
 			return T(s), nil
 		}
-		known := make([]string, len(words))
+		texts := make([]string, len(words))
 		for i, w := range words {
-			known[i] = string(w)
+			texts[i] = string(w)
 		}
-		return "", fmt.Errorf("is not one of: %s%s", strings.Join(known, ", "), Suggest(s, known))
+		return "", fmt.Errorf("is not one of: %s%s", strings.Join(texts, ", "), Suggest(s, texts))
 	}
 }
 
@@ -168,7 +168,7 @@ func SecretMap[T any](
 		if !isWritten {
 			at = b.ValueRange(name)
 		}
-		if first, isKnown := seen[same(key)]; isKnown {
+		if first, isDuplicate := seen[same(key)]; isDuplicate {
 			duplicateKey(b, at, name, key, first)
 		}
 		seen[same(key)] = key
@@ -220,7 +220,7 @@ func writtenKeys(b *Block, name string) map[string]hcl.Range {
 			continue
 		}
 		at := hcl.RangeBetween(item.KeyExpr.Range(), item.ValueExpr.Range())
-		if _, isKnown := ranges[key]; isKnown {
+		if _, isDuplicate := ranges[key]; isDuplicate {
 			duplicateKey(b, at, name, key, key)
 		}
 		ranges[key] = at

@@ -40,46 +40,46 @@ func (r *Reader) library() map[string]Function {
 // checkCall refuses calls whose result may be much larger than their arguments, and patterns and JSON
 // beyond bounds.
 func checkCall(name string, args []cty.Value) error {
-	known := make([]cty.Value, len(args))
+	values := make([]cty.Value, len(args))
 	for i, arg := range args {
-		if known[i], _ = arg.UnmarkDeep(); !arg.IsWhollyKnown() {
+		if values[i], _ = arg.UnmarkDeep(); !arg.IsWhollyKnown() {
 			return nil // the function is not called with unknown arguments
 		}
 	}
-	makes, err := 0, error(nil)
-	switch text := func(i int) string { return textOf(known[i]) }; name {
+	size, err := 0, error(nil)
+	switch text := func(i int) string { return textOf(values[i]) }; name {
 	case "format":
-		makes = formatted(text(0), known[1:])
+		size = formatted(text(0), values[1:])
 	case "formatlist":
 		longest := 1
-		for _, arg := range known {
+		for _, arg := range values {
 			longest = max(longest, sizeOf(arg).longest)
 		}
-		makes = longest * formatted(text(0), known[1:])
+		size = longest * formatted(text(0), values[1:])
 	case "indent":
-		spaces, _ := known[0].AsBigFloat().Int64()
-		makes = int(min(max(spaces, 0), maxValue+1)) * strings.Count(text(1), "\n")
+		spaces, _ := values[0].AsBigFloat().Int64()
+		size = int(min(max(spaces, 0), maxValue+1)) * strings.Count(text(1), "\n")
 	case "join":
-		for _, list := range known[1:] {
-			makes += len(text(0)) * list.LengthInt()
+		for _, list := range values[1:] {
+			size += len(text(0)) * list.LengthInt()
 		}
 	case "replace":
-		makes = strings.Count(text(0), text(1)) * len(text(2))
+		size = strings.Count(text(0), text(1)) * len(text(2))
 	case "split":
-		makes = strings.Count(text(1), text(0)) * elementBytes
+		size = strings.Count(text(1), text(0)) * elementBytes
 	case "regex":
 		err = checkPattern(text(0))
 	case "regexall":
 		err = checkPattern(text(0))
-		makes = (len(text(1)) + 1) * (strings.Count(text(0), "(") + 1) * elementBytes
+		size = (len(text(1)) + 1) * (strings.Count(text(0), "(") + 1) * elementBytes
 	case "regexreplace":
 		err = checkPattern(text(1))
 		// Each $ of the replacement may insert the whole match of its group.
-		makes = (len(text(0))+1)*len(text(2)) + strings.Count(text(2), "$")*len(text(0))
+		size = (len(text(0))+1)*len(text(2)) + strings.Count(text(2), "$")*len(text(0))
 	case "jsondecode": // cty's decoder recurses without a bound; package json bounds the depth
 		err = json.Unmarshal([]byte(text(0)), new(json.RawMessage))
 	}
-	if err == nil && makes > maxValue {
+	if err == nil && size > maxValue {
 		err = tooLarge()
 	}
 	return err

@@ -205,8 +205,8 @@ const SummaryDuplicate = "Duplicate name"
 // different files, it reports both. A second call for the same location reports nothing.
 func (r *Reader) Unique(kind, name string, at hcl.Range) {
 	key := kind + " " + name
-	first, isKnown := r.names[key]
-	if !isKnown || first == at {
+	first, isUsed := r.names[key]
+	if !isUsed || first == at {
 		r.names[key] = at
 		return
 	}

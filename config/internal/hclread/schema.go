@@ -145,9 +145,9 @@ const leastMisspelt = 5
 // mayBeSecret reports whether an unknown attribute may be a misspelt secret.
 func (c checker) mayBeSecret(name string, s Schema) bool {
 	var secrets []string
-	for known, isSecret := range c.Reader.attributes {
+	for other, isSecret := range c.Reader.attributes {
 		if isSecret {
-			secrets = append(secrets, known)
+			secrets = append(secrets, other)
 		}
 	}
 	return len(name) < leastMisspelt || strings.Contains(name, "key") || nearest(name, secrets) != "" || !s.hasAttribute(nearest(name, s.Names()))
@@ -157,16 +157,16 @@ func (c checker) blocks(blocks hclsyntax.Blocks, s Schema, prefix string) {
 	first := map[string]hcl.Range{}
 	for _, b := range blocks {
 		at := b.DefRange()
-		known, ok := s.block(b.Type)
+		schema, ok := s.block(b.Type)
 		if ok {
-			c.block(b, known.Schema)
+			c.block(b, schema.Schema)
 		}
 		earlier, isDuplicate := first[b.Type]
 		switch {
 		case !ok:
 			c.hide(hcl.Range{Filename: at.Filename, Start: b.OpenBraceRange.End, End: b.CloseBraceRange.Start})
 			c.misplaced(at, b.Type, "block", prefix, s)
-		case known.Labelled:
+		case schema.Labelled:
 			if len(b.Labels) != 1 {
 				c.Error(at, "One label needed", "Write %s \"NAME\" { … }.", b.Type)
 			}
