@@ -35,8 +35,8 @@ type grants struct {
 	// patterns maps each attribute to its patterns. The patterns of prefixes restrict the names of
 	// the team's prompts, and bare allows names without a prefix. Both take effect once some allow
 	// block grants prefixes.
-	patterns      map[string][]Pattern
-	bare          bool
+	patterns          map[string][]Pattern
+	bare              bool
 	restrictsPrefixes bool
 	// most maps limits of the team's upstreams to their ceilings. It also has max_files, which
 	// replaces the gateway's max_files unless it is 0.
