@@ -26,8 +26,8 @@ const (
 	maxAdminResponse = 1 << 20
 )
 
-// healthcheckCommand is for container images, which have no shell and no HTTP client. It is hidden
-// because people use /readyz.
+// healthcheckCommand is for container images, which have no shell and no HTTP client. It is hidden because
+// people request /readyz instead.
 func healthcheckCommand(a *app) *cobra.Command {
 	var admin adminFlags
 	command := &cobra.Command{
@@ -72,9 +72,8 @@ func (a *app) adminURL(flag string) (string, error) {
 	return strings.TrimSuffix(flag, "/"), err
 }
 
-// callAdmin makes an operator's request and returns the body of a response with status 200, or
-// 422 for a refused configuration. For other responses it returns an error, with a remedy if
-// known.
+// callAdmin sends a request to the admin listener at base, and returns the body of a response with status
+// 200, or 422 for a refused configuration. Other responses are errors, with a remedy where there is one.
 func callAdmin(
 	ctx context.Context, within time.Duration, method, base, path, token string,
 ) (status int, text []byte, err error) {
@@ -97,21 +96,22 @@ func callAdmin(
 		return 0, nil, fmt.Errorf("no gateway answers at %s: %s; start the gateway, or name its "+
 			"admin listener with --admin", base, networkProblem(err))
 	}
-	said := terminal.OneLine(string(text))
+	message := terminal.OneLine(string(text))
 	switch response.StatusCode {
 	case http.StatusOK, http.StatusUnprocessableEntity:
 		return response.StatusCode, text, nil
 	case http.StatusForbidden:
 		return 0, nil, fmt.Errorf("%s: %s; pass the token with --token, or in PROMPTWEIR_ADMIN_TOKEN",
-			base, said)
+			base, message)
 	case http.StatusNotFound, http.StatusMethodNotAllowed:
 		return 0, nil, fmt.Errorf("%s is not an admin listener (HTTP %d): name it with --admin, "+
 			"for example http://%s", base, response.StatusCode, config.DefaultAdminListen)
 	}
-	return 0, nil, fmt.Errorf("%s answers HTTP %s: %s", base, response.Status, said)
+	return 0, nil, fmt.Errorf("%s answers HTTP %s: %s", base, response.Status, message)
 }
 
-// networkProblem returns the reason for a missing response, without the address, which the caller names.
+// networkProblem returns the reason for a missing response, without the address: callers print that
+// themselves.
 func networkProblem(err error) string {
 	if timeout, ok := errors.AsType[net.Error](err); ok && timeout.Timeout() {
 		return "it timed out"
@@ -129,14 +129,15 @@ func isAdminListener(ctx context.Context, base string) bool {
 	return err == nil && string(text) == "ok\n"
 }
 
-// adminAddress returns the address of the admin listener in the configuration at --config. Errors in other
-// blocks are ignored, because the running gateway may use an earlier configuration.
+// adminAddress returns the address of the admin listener in the configuration at --config, or the default
+// without --config. Errors in other blocks are ignored, because the running gateway may use an earlier
+// configuration.
 func (a *app) adminAddress() (string, error) {
 	if a.config == "" {
 		return config.DefaultAdminListen, nil
 	}
 	_, err := os.Stat(a.config)
-	switch { // no fallback to the default: that address may belong to another gateway
+	switch { // do not fall back to the default address: another gateway may use it
 	case errors.Is(err, fs.ErrNotExist):
 		return "", fmt.Errorf("the configuration %s does not exist; correct --config, or name the "+
 			"admin listener with --admin", a.config)
@@ -150,7 +151,7 @@ func (a *app) adminAddress() (string, error) {
 			"the admin listener with --admin", listen, a.config)
 	}
 	if ip := net.ParseIP(host); host == "" || (ip != nil && ip.IsUnspecified()) {
-		host = "127.0.0.1" // it listens on all addresses
+		host = "127.0.0.1" // the listener is on all addresses
 	}
 	return net.JoinHostPort(host, port), nil
 }

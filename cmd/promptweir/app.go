@@ -23,9 +23,9 @@ type app struct {
 	// out and err print only visible characters.
 	in       io.Reader
 	out, err io.Writer
-	// raw are the process's streams, for MCP messages and for diagnostics with colours.
+	// raw contains the process's streams, for MCP messages and for diagnostics with colours.
 	raw streams
-	// flags distinguish a flag on the command line from a default.
+	// flags tells a flag on the command line from a default.
 	flags     *pflag.FlagSet
 	config    string
 	logFormat string
@@ -45,14 +45,14 @@ func newApp(std streams) *app {
 	}
 }
 
-// warn prints a sentence to standard error that does not end the command.
+// warn prints a sentence to standard error, in one line of at most about 500 bytes. The command continues.
 func (a *app) warn(format string, args ...any) {
 	fmt.Fprintln(a.err, "promptweir:", terminal.OneLine(fmt.Sprintf(format, args...)))
 }
 
 var errNoConfig = &usageError{"--config PATH is required (or PROMPTWEIR_CONFIG)"}
 
-// whichConfig describes the choice of setConfig in the help of a command.
+// whichConfig describes, in the help of a command, the configuration that setConfig chooses.
 const whichConfig = `default: --config, else what lies here:
 promptweir, gateway.hcl, or this folder if it has gateway.hcl and teams`
 
@@ -74,10 +74,10 @@ func (a *app) setConfig(command string, args []string) error {
 	return nil
 }
 
-// configHere returns the configuration in the working directory by its usual names, or "".
+// configHere returns the path of a configuration with a usual name in the working directory, or "".
 func configHere() string {
 	switch {
-	case isKind("promptweir", fs.ModeDir): // not the program in the folder where it was built
+	case isKind("promptweir", fs.ModeDir): // a folder, not the program that a build leaves here
 		return "promptweir"
 	case isKind("gateway.hcl", 0) && isKind("teams", fs.ModeDir): // gateway.hcl alone would lack the teams
 		return "."
@@ -87,7 +87,8 @@ func configHere() string {
 	return ""
 }
 
-// isKind reports whether a path leads to a file of a kind.
+// isKind reports whether a path leads to a file of a type: fs.ModeDir for a folder, 0 for a regular file. It
+// follows links.
 func isKind(path string, kind fs.FileMode) bool {
 	info, err := os.Stat(path)
 	return err == nil && info.Mode().Type() == kind
@@ -97,8 +98,8 @@ func isKind(path string, kind fs.FileMode) bool {
 func (a *app) configGiven() bool { return a.flags.Changed("config") }
 
 // load loads the configuration of --config or, without it, of the working directory, and prints its
-// diagnostics. If they have errors, it returns errReported.
-// get and list, which start servers without --live, call it only with --config; see doc.go.
+// diagnostics. If they have errors, it returns errReported. get and list call load only with --config: they
+// would start the servers of whichever configuration lies in this folder.
 func (a *app) load(options config.Options) (*config.Config, error) {
 	if a.config = cmp.Or(a.config, configHere()); a.config == "" {
 		return nil, errNoConfig
@@ -123,8 +124,8 @@ func (a *app) printDiagnostics(diagnostics config.Diagnostics) error {
 	return diagnostics.Write(a.raw.err, width, color)
 }
 
-// quietLogger returns the logger of commands that print a result: it logs only errors, unless --log-level is
-// set. It writes to standard error.
+// quietLogger returns the logger of commands that print a result. It logs only errors to standard error,
+// unless --log-level is set.
 func (a *app) quietLogger() *slog.Logger {
 	if !a.flags.Changed("log-level") {
 		a.logLevel = "error"
@@ -132,8 +133,8 @@ func (a *app) quietLogger() *slog.Logger {
 	return slog.New(a.logHandler(a.logOutput()))
 }
 
-// servingOptions returns the options of a command that serves, and a function that writes the last
-// log records. next returns instructions for a person at a terminal; it may be nil.
+// servingOptions returns the options of a command that serves, and a function that writes the last log
+// records. next returns the next steps for a person at a terminal; it may be nil.
 func (a *app) servingOptions(next func(serving.Addresses) string) (opts serving.Options, flush func(), err error) {
 	if a.config == "" {
 		return serving.Options{}, nil, errNoConfig
@@ -182,7 +183,7 @@ func showable(_ []string, a slog.Attr) slog.Attr {
 
 func (a *app) logHandler(w io.Writer) slog.Handler {
 	var level slog.Level
-	_ = level.UnmarshalText([]byte(a.logLevel)) // the flag checked it
+	_ = level.UnmarshalText([]byte(a.logLevel)) // addChoice has checked the level
 	if a.logsToTerminal() {
 		_, color := terminal.Style(a.raw.err)
 		return tint.NewTextHandler(w, &tint.Options{Level: level, TimeFormat: time.TimeOnly, NoColor: !color, ReplaceAttr: showable})

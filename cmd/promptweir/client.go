@@ -15,7 +15,6 @@ import (
 	"github.com/promptweir/promptweir/gateway/clientsetup"
 )
 
-// clientFlags are the flags of the command client.
 type clientFlags struct {
 	url, name          string
 	auth, install, yes bool
@@ -65,10 +64,11 @@ stays, a copy of the previous file is kept beside it, and links are not followed
 	return command
 }
 
-// chooseClient returns a client by its name, with the settings for the gateway of the flags.
+// chooseClient returns the client with a first or second name, with its settings for the gateway that the
+// flags choose.
 func chooseClient(a *app, name string, f clientFlags) (clientsetup.Client, error) {
-	if known := clients.Find(name); known != nil {
-		name = known.Name
+	if c := clients.Find(name); c != nil {
+		name = c.Name
 	}
 	if names := clientsetup.Names(); !slices.Contains(names, name) {
 		return clientsetup.Client{}, &usageError{fmt.Sprintf("client %q: use %s%s", name, terminal.OrList(names),
@@ -81,7 +81,7 @@ func chooseClient(a *app, name string, f clientFlags) (clientsetup.Client, error
 	return all[slices.IndexFunc(all, func(c clientsetup.Client) bool { return c.Name == name })], nil
 }
 
-// printClient prints the settings to standard output, and where they belong to standard error.
+// printClient prints the settings to standard output, and the instructions to standard error.
 func printClient(a *app, c clientsetup.Client) error {
 	fmt.Fprintf(a.err, "%s, %s. %s\n", c.Title, c.Where, c.Then)
 	if c.Link != "" {
@@ -91,8 +91,8 @@ func printClient(a *app, c clientsetup.Client) error {
 	return err
 }
 
-// clientsFor returns all clients with their settings for the gateway at --url or in the
-// configuration, which adds credentials and variants.
+// clientsFor returns all clients with their settings for the gateway at --url or of the configuration. Only a
+// configuration tells the kind of credential and the variants.
 func clientsFor(a *app, f clientFlags) ([]clientsetup.Client, error) {
 	if a.config == "" {
 		f.url = cmp.Or(f.url, os.Getenv("PROMPTWEIR_URL"))

@@ -17,16 +17,16 @@ import (
 	"github.com/promptweir/promptweir/gateway/clientsetup"
 )
 
-// clientInstall writes the gateway into a client's file.
+// clientInstall adds the gateway to a client's file.
 type clientInstall struct {
 	app    *app
 	client clientsetup.Client
-	// folder is the path of root, for messages. name is the file's path in it.
+	// folder is the path of root, for messages. name is the file's path below root.
 	root         *os.Root
 	folder, name string
 }
 
-// installClient shows the change of a client's file, and writes it after a person agrees.
+// installClient shows the change of a client's file, and makes it if the user agrees or yes is true.
 func installClient(ctx context.Context, a *app, c clientsetup.Client, yes bool) error {
 	prompter := terminal.NewPrompter(a.in)
 	switch {
@@ -79,8 +79,8 @@ func installClient(ctx context.Context, a *app, c clientsetup.Client, yes bool) 
 
 func (i *clientInstall) path() string { return filepath.Join(i.folder, i.name) }
 
-// read returns the content of the file, or nil if it does not exist. It refuses to follow a link: the
-// target is often generated or in a repository, and must not be changed here.
+// read returns the content of the file, or nil if it does not exist. It refuses links: their targets are
+// often generated or in a repository, and must not be changed here.
 func (i *clientInstall) read() ([]byte, error) {
 	for at := i.name; at != "."; at = filepath.Dir(at) {
 		info, err := i.root.Lstat(at)
@@ -100,7 +100,7 @@ func (i *clientInstall) read() ([]byte, error) {
 	return content, err
 }
 
-// show prints only the new text: the old text may contain secrets of other servers, even on the same line.
+// show prints only the new settings: the file may contain secrets of other servers, even on the same line.
 func (i *clientInstall) show() error {
 	fmt.Fprintf(i.app.out, "%s:\n", i.path())
 	for _, edit := range i.client.Edits {
@@ -112,7 +112,7 @@ func (i *clientInstall) show() error {
 	return nil
 }
 
-// write replaces the file, and keeps a copy of the previous content.
+// write replaces the file, after it has saved a copy of the previous content.
 func (i *clientInstall) write(before, after []byte) error {
 	// The client may have changed the file since the person read it.
 	if now, err := i.read(); err != nil || !bytes.Equal(now, before) {
@@ -130,19 +130,19 @@ func (i *clientInstall) write(before, after []byte) error {
 		_, err := fmt.Fprintf(i.app.out, "written. %s\n", i.client.Then)
 		return err
 	}
-	kept, err := i.keep(before)
+	backup, err := i.backUp(before)
 	if err != nil {
 		return err
 	}
 	if err := replaceWithin(i.root, i.name, after); err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(i.app.out, "written; the previous file is %s. %s\n", filepath.Join(i.folder, kept), i.client.Then)
+	_, err = fmt.Fprintf(i.app.out, "written; the previous file is %s. %s\n", filepath.Join(i.folder, backup), i.client.Then)
 	return err
 }
 
-// keep writes a copy under an unused name.
-func (i *clientInstall) keep(content []byte) (name string, err error) {
+// backUp writes a copy under an unused name, and returns the name.
+func (i *clientInstall) backUp(content []byte) (name string, err error) {
 	for n := 0; ; n++ {
 		name = i.name + ".bak"
 		if n > 0 {

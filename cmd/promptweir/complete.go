@@ -20,27 +20,27 @@ import (
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
-// completionBound bounds the wait for a server after Tab. Tests wait longer.
-var completionBound = 2 * time.Second //nolint:gochecknoglobals // as good as constant
+// completionBound bounds the wait for a server after Tab. Tests raise it.
+var completionBound = 2 * time.Second //nolint:gochecknoglobals // only tests change it
 
-// The functions below complete a word of the command line. They print no errors, and complete
-// nothing after one. They may contact the server at --url, but no server of a configuration:
-// pressing Tab must not start any.
+// The functions below complete a word of the command line. After an error, they print nothing and complete
+// nothing. They may contact the server at --url, but no server of a configuration: pressing Tab must not
+// start servers.
 
-// completePrompts completes names of prompts, for at most the given number of arguments.
+// completePrompts completes names of prompts, as the first words of a command up to the given number.
 func (q *query) completePrompts(arguments int) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, _ string) (names []cobra.Completion, _ cobra.ShellCompDirective) {
 		if len(args) >= arguments {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
-		asked, _ := cmd.Flags().GetBool("skills")
+		onlySkills, _ := cmd.Flags().GetBool("skills")
 		if q.isTokenGiven != nil && q.app.config == "" { // the command has --url
 			q.chooseServer()
 		}
-		if !asked {
+		if !onlySkills {
 			names = q.promptNames(cmd.Context())
 		}
-		if asked || q.url == "" { // requesting both lists from a server takes too long
+		if onlySkills || q.url == "" { // requesting both lists from a server takes too long
 			names = append(names, q.skillNames(cmd.Context())...)
 		}
 		return names, cobra.ShellCompDirectiveNoFileComp
@@ -48,8 +48,8 @@ func (q *query) completePrompts(arguments int) cobra.CompletionFunc {
 }
 
 func (q *query) promptNames(ctx context.Context) (names []cobra.Completion) {
-	q.withKnown(ctx, func(ctx context.Context, known promptList) {
-		prompts, _ := known.list(ctx)
+	q.withPrompts(ctx, func(ctx context.Context, source promptList) {
+		prompts, _ := source.list(ctx)
 		for _, d := range prompts {
 			if terminal.Showable(d.Name) {
 				names = append(names, cobra.CompletionWithDesc(d.Name,
@@ -60,7 +60,7 @@ func (q *query) promptNames(ctx context.Context) (names []cobra.Completion) {
 	return names
 }
 
-// skillNames returns the names of a configuration's skills, or the URIs of a server's skills.
+// skillNames returns the names of a configuration's skills or, with --url, the URIs of the server's skills.
 func (q *query) skillNames(ctx context.Context) []cobra.Completion {
 	q.skills = config.SkillsOnly
 	return q.promptNames(ctx)
@@ -74,7 +74,7 @@ func (q *query) completeGet(
 	if q.app.config == "" {
 		q.chooseServer()
 	}
-	if asked, _ := cmd.Flags().GetBool("skill"); asked {
+	if onlySkills, _ := cmd.Flags().GetBool("skill"); onlySkills {
 		if len(args) == 0 {
 			words = q.skillNames(cmd.Context())
 		}
@@ -89,14 +89,14 @@ func (q *query) completeGet(
 	if !isValue {
 		directive |= cobra.ShellCompDirectiveNoSpace
 	}
-	q.withKnown(cmd.Context(), func(ctx context.Context, known promptList) {
+	q.withPrompts(cmd.Context(), func(ctx context.Context, source promptList) {
 		if isValue {
-			for _, completed := range known.complete(ctx, completionParams(name, argument, value, given)) {
+			for _, completed := range source.complete(ctx, completionParams(name, argument, value, given)) {
 				words = append(words, argument+"="+completed)
 			}
 			return
 		}
-		prompts, _ := known.list(ctx)
+		prompts, _ := source.list(ctx)
 		at := slices.IndexFunc(prompts, func(d description) bool { return d.Name == name })
 		if at < 0 {
 			return
@@ -118,11 +118,11 @@ func argumentName(arg string) string {
 	return strings.TrimSuffix(name, ":")
 }
 
-// withKnown calls use with the prompts of --url or, with a configuration, the prompts that are
-// known without contacting a server.
-func (q *query) withKnown(ctx context.Context, use func(context.Context, promptList)) {
+// withPrompts calls use with the prompts of --url or, with a configuration, the prompts in files and in the
+// lock file.
+func (q *query) withPrompts(ctx context.Context, use func(context.Context, promptList)) {
 	if q.url == "" {
-		if s, principal := q.knownSnapshot(ctx); s != nil {
+		if s, principal := q.offlineSnapshot(ctx); s != nil {
 			use(ctx, snapshotSource{s, principal, q.skills == config.SkillsOnly})
 		}
 		return
@@ -135,9 +135,9 @@ func (q *query) withKnown(ctx context.Context, use func(context.Context, promptL
 	})
 }
 
-// knownSnapshot evaluates the configuration with the prompts in files and in the lock file. The principal is
-// from --as; nil sees everything.
-func (q *query) knownSnapshot(ctx context.Context) (*snapshot.Snapshot, *policy.Principal) {
+// offlineSnapshot evaluates the configuration with the prompts in files and in the lock file; nil on failure.
+// The principal is from --as; nil sees everything.
+func (q *query) offlineSnapshot(ctx context.Context) (*snapshot.Snapshot, *policy.Principal) {
 	cfg := q.app.completionConfig()
 	if cfg == nil {
 		return nil, nil
@@ -163,8 +163,8 @@ func (a *app) completionConfig() *config.Config {
 	return cfg
 }
 
-// completionParams returns the params of completion/complete. given are the other arguments, which
-// become its context.
+// completionParams returns the params of completion/complete for an argument. given are the other words of
+// the command, whose arguments become the context.
 func completionParams(name, argument, value string, given []string) wire.Object {
 	var arguments wire.Object
 	for _, arg := range given {
@@ -175,15 +175,16 @@ func completionParams(name, argument, value string, given []string) wire.Object 
 	return wire.CompleteParams(name, argument, value, arguments)
 }
 
-// completionValues returns the printable values of a result of completion/complete.
+// completionValues returns the printable values of a result of completion/complete. A shell inserts values as
+// they are, so other characters could control the terminal or start a new line.
 func completionValues(result jsontext.Value) []string {
-	// A shell inserts values as they are, so another character could control the terminal or start a new line.
 	var completed struct{ Completion struct{ Values []string } }
 	_ = json.Unmarshal(result, &completed) // a malformed result has no values
 	return slices.DeleteFunc(completed.Completion.Values, func(value string) bool { return !terminal.Showable(value) })
 }
 
-// completePrincipal completes the last principal in the flag's value from the configuration.
+// completePrincipal completes the last of the comma-separated names in the value of --as, from the
+// configuration.
 func (a *app) completePrincipal(
 	_ *cobra.Command, _ []string, word string,
 ) (words []cobra.Completion, _ cobra.ShellCompDirective) {

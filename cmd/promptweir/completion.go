@@ -9,7 +9,7 @@ import (
 	"github.com/promptweir/promptweir/cmd/promptweir/internal/terminal"
 )
 
-// completionCommand prints a shell's script for completing commands, flags and values.
+// completionCommand prints a shell's completion script.
 func completionCommand(a *app) *cobra.Command {
 	shells := []string{"bash", "zsh", "fish", "powershell"}
 	return &cobra.Command{

@@ -14,7 +14,7 @@ import (
 	"github.com/promptweir/promptweir/gateway/admin"
 )
 
-// maxCode bounds the file with a link's code, in bytes.
+// maxCode bounds the file that contains a link's code, in bytes.
 const maxCode = 100
 
 func consoleCommand(a *app) *cobra.Command {
@@ -44,7 +44,8 @@ instead.`,
 	return command
 }
 
-// printLink prints the console's link. The gateway has written the link's code into a file.
+// printLink prints the console's link. response names the file into which the gateway has written the link's
+// code.
 func (a *app) printLink(base string, response []byte) error {
 	var link admin.Link
 	err := json.Unmarshal(response, &link)

@@ -20,7 +20,6 @@ import (
 	"github.com/promptweir/promptweir/gateway/snapshot"
 )
 
-// diffFlags are the flags of diff.
 type diffFlags struct {
 	app   *app
 	lists listSource
@@ -28,9 +27,9 @@ type diffFlags struct {
 	output   string
 	exitCode bool
 	usage    []string
-	// copied is the folder with a copy of the old configuration at a git revision. Messages print
-	// shown in its place.
-	copied, shown string
+	// copied is the folder with a copy of the old configuration, if that is at a git revision. Messages
+	// contain original instead.
+	copied, original string
 }
 
 func diffCommand(a *app) *cobra.Command {
@@ -78,7 +77,7 @@ func (d *diffFlags) diff(ctx context.Context, oldPath, newPath string) error {
 	if err != nil {
 		return err
 	}
-	after, kept, err := d.loadAfter(before, newPath)
+	after, fallbacks, err := d.loadAfter(before, newPath)
 	if err != nil {
 		return err
 	}
@@ -103,27 +102,27 @@ func (d *diffFlags) diff(ctx context.Context, oldPath, newPath string) error {
 		addUsers(comparison.Prompts, usage, evaluatedAfter)
 	}
 	for i := range comparison.Changes {
-		comparison.Changes[i].Rule = d.moved(comparison.Changes[i].Rule)
+		comparison.Changes[i].Rule = d.withoutCopy(comparison.Changes[i].Rule)
 	}
 	for i := range comparison.Prompts {
-		comparison.Prompts[i].Rule = d.moved(comparison.Prompts[i].Rule)
+		comparison.Prompts[i].Rule = d.withoutCopy(comparison.Prompts[i].Rule)
 	}
-	if err := d.print(comparison, kept); err != nil {
+	if err := d.print(comparison, fallbacks); err != nil {
 		return err
 	}
-	if len(kept) > 0 || d.exitCode && isDifferent(comparison) {
+	if len(fallbacks) > 0 || d.exitCode && isDifferent(comparison) {
 		return errReported
 	}
 	return nil
 }
 
-// atRevision returns the path of the old configuration. If the path does not exist, it is a git revision, and
-// the result is a copy of the new configuration's folder at that revision. Call remove afterwards.
+// atRevision returns the path of the old configuration. If old is a git revision rather than a path, it
+// returns a copy of the new configuration at that revision. Call remove afterwards.
 func (d *diffFlags) atRevision(ctx context.Context, old, path string) (at string, remove func(), err error) {
 	remove = func() {}
 	// git would read a revision that begins with a hyphen as an option.
 	if old == "" || strings.ContainsAny(old[:1], "-./") {
-		return old, remove, nil // loading reports the error
+		return old, remove, nil // a path: loading reports errors
 	}
 	folder, name := path, ""
 	if isKind(path, 0) {
@@ -148,7 +147,7 @@ func (d *diffFlags) atRevision(ctx context.Context, old, path string) (at string
 		return "", nil, err
 	}
 	remove = func() { _ = os.RemoveAll(at) }
-	d.copied, d.shown = filepath.Join(at, commit[:12]), old+":"+filepath.Clean(folder)
+	d.copied, d.original = filepath.Join(at, commit[:12]), old+":"+filepath.Clean(folder)
 	if err := repository.write(ctx, tree, d.copied); err != nil {
 		remove()
 		return "", nil, fmt.Errorf("read %s of %s: %w", old, folder, err)
@@ -156,15 +155,15 @@ func (d *diffFlags) atRevision(ctx context.Context, old, path string) (at string
 	return filepath.Join(d.copied, name), remove, nil
 }
 
-// moved replaces the path of the copy in a text by the revision.
-func (d *diffFlags) moved(text string) string {
+// withoutCopy replaces the path of the copy in a text by the revision.
+func (d *diffFlags) withoutCopy(text string) string {
 	if d.copied == "" {
 		return text
 	}
-	return strings.ReplaceAll(text, d.copied, d.shown)
+	return strings.ReplaceAll(text, d.copied, d.original)
 }
 
-// loadBefore loads the old configuration. Its diagnostics name the revision.
+// loadBefore loads the old configuration. Its diagnostics and locations name the revision, not the copy.
 func (d *diffFlags) loadBefore(path string) (*config.Config, error) {
 	cfg, diagnostics := config.Load(path, d.lists.options())
 	var text strings.Builder
@@ -172,7 +171,7 @@ func (d *diffFlags) loadBefore(path string) (*config.Config, error) {
 	if err := diagnostics.Write(&text, width, color); err != nil {
 		return nil, err
 	}
-	if _, err := io.WriteString(d.app.raw.err, d.moved(text.String())); err != nil {
+	if _, err := io.WriteString(d.app.raw.err, d.withoutCopy(text.String())); err != nil {
 		return nil, err
 	}
 	if diagnostics.HasErrors() {
@@ -181,30 +180,30 @@ func (d *diffFlags) loadBefore(path string) (*config.Config, error) {
 	for i := range cfg.Teams {
 		for j := range cfg.Teams[i].Upstreams {
 			place := &cfg.Teams[i].Upstreams[j].Place
-			place.File = d.moved(place.File)
+			place.File = d.withoutCopy(place.File)
 		}
 	}
 	return cfg, nil
 }
 
-// loadAfter loads the new configuration like a gateway that uses the old one: its fallbacks for files with
-// errors are part of the difference.
+// loadAfter loads the new configuration like a gateway that has used the old one. For a team file with
+// errors, such a gateway falls back to the old version; diff compares with that.
 func (d *diffFlags) loadAfter(
 	before *config.Config, path string,
-) (after *config.Config, kept []config.Kept, err error) {
-	after, kept, diagnostics := config.LoadTolerant(path, d.lists.options(), before.TeamFiles)
+) (after *config.Config, fallbacks []config.Kept, err error) {
+	after, fallbacks, diagnostics := config.LoadTolerant(path, d.lists.options(), before.TeamFiles)
 	if err := d.app.printDiagnostics(diagnostics); err != nil {
 		return nil, nil, err
 	}
 	if after == nil {
 		return nil, nil, errReported
 	}
-	return after, kept, nil
+	return after, fallbacks, nil
 }
 
 func isDifferent(c inspect.Comparison) bool { return len(c.Changes)+len(c.Prompts) > 0 }
 
-// listsOfBoth returns the lists of the upstreams of both configurations.
+// listsOfBoth returns the upstreams' lists for both configurations.
 func (d *diffFlags) listsOfBoth(
 	ctx context.Context, before, after *config.Config, oldPath, newPath string,
 ) (listsBefore, listsAfter snapshot.Lists, err error) {
@@ -222,7 +221,7 @@ func (d *diffFlags) listsOfBoth(
 			listsAfter[name] = list
 		}
 	}
-	for name, list := range listsAfter { // only the second attempt may have succeeded
+	for name, list := range listsAfter { // the server may have answered only for the new configuration
 		if _, ok := listsBefore[name]; !ok {
 			listsBefore[name] = list
 		}
@@ -241,15 +240,15 @@ func (d *diffFlags) listsOf(ctx context.Context, cfg *config.Config, path string
 	return lists, err
 }
 
-func (d *diffFlags) print(c inspect.Comparison, kept []config.Kept) error {
+func (d *diffFlags) print(c inspect.Comparison, fallbacks []config.Kept) error {
 	if d.output == formatJSON {
 		return terminal.PrintJSON(d.app.out, struct {
 			inspect.Comparison
 			Kept []config.Kept `json:"kept,omitempty"`
-		}{c, kept})
+		}{c, fallbacks})
 	}
 	var text strings.Builder
-	for _, k := range kept {
+	for _, k := range fallbacks {
 		fmt.Fprintf(&text, "# %s\n", terminal.OneLine(k.String()))
 	}
 	if !isDifferent(c) {
@@ -271,7 +270,7 @@ func (d *diffFlags) print(c inspect.Comparison, kept []config.Kept) error {
 	if d.lists.live && len(c.Unknown) > 0 {
 		fmt.Fprintf(&text, "# The prompts of %s are not known.\n", strings.Join(c.Unknown, ", "))
 	}
-	if d.output == formatMarkdown { // each line begins with a sign, so no line ends the block
+	if d.output == formatMarkdown { // each line begins with a sign, so no line can end the block
 		_, err := fmt.Fprintf(d.app.out, "```diff\n%s```\n", text.String())
 		return err
 	}
@@ -292,7 +291,7 @@ func promptLine(p inspect.PromptChange) string {
 	return fmt.Sprintf("- %s is hidden from %s%s", name, readers(p), terminal.InBrackets(why)) + usedBy(p)
 }
 
-// usedBy returns the end of a line, with the users who lose the prompt.
+// usedBy returns the end of a line that names the users who lose the prompt; "" for none.
 func usedBy(p inspect.PromptChange) string {
 	if len(p.UsedBy) == 0 {
 		return ""
@@ -300,7 +299,7 @@ func usedBy(p inspect.PromptChange) string {
 	return "; used by " + terminal.OneLine(strings.Join(p.UsedBy, ", "))
 }
 
-// readers returns the readers who gain or lose a prompt, and the readers without a change.
+// readers names the principals who gain or lose a prompt, and those without a change.
 func readers(p inspect.PromptChange) string {
 	to := strings.Join(p.To, ", ")
 	if to == string(config.Anybody) {

@@ -13,6 +13,6 @@
 //     an interrupted command.
 //   - Standard output contains only results. Logs, diagnostics and errors go to standard error.
 //   - Printed text neither controls the terminal nor has invisible characters (internal/terminal).
-//   - A command starts and contacts no servers of a configuration, except to serve, with --live, or
-//     if its result depends on them (get, and list without --as).
+//   - A command starts and contacts servers of a configuration only to serve, with --live, or if its result
+//     depends on them (get, and list without --as).
 package main

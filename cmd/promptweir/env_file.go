@@ -14,7 +14,7 @@ import (
 	"github.com/promptweir/promptweir/config/safefile"
 )
 
-// maxEnvFile bounds a file of variables, in bytes.
+// maxEnvFile bounds the file of --env-file, in bytes.
 const maxEnvFile = 1 << 20
 
 // addEnvFile declares the flag --env-file. While the command runs, the file's variables override the variables of the
@@ -44,7 +44,7 @@ func setEnvironment(path string) error {
 			err = os.Setenv(name, value)
 		}
 	}
-	if err != nil { // the error may quote the file
+	if err != nil { // the parser's error may quote secrets
 		return fmt.Errorf("%s is not in lines of NAME=VALUE, with the value in quotes if it is not a word", path)
 	}
 	return nil

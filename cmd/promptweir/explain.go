@@ -13,7 +13,6 @@ import (
 	"github.com/promptweir/promptweir/gateway/snapshot"
 )
 
-// explainFlags are the flags of explain.
 type explainFlags struct {
 	app    *app
 	lists  listSource
@@ -73,8 +72,8 @@ func (e *explainFlags) explain(ctx context.Context, name string) error {
 	})
 }
 
-// principalToExplain returns the principal of the flags, or nil for all principals. Without an auth block, the
-// default is the anonymous caller.
+// principalToExplain returns the principal of --as. Without --as, it returns nil for all principals or,
+// without an auth block, the anonymous caller.
 func (e *explainFlags) principalToExplain(cfg *config.Config) (*policy.Principal, error) {
 	principal, err := e.who.principal(cfg)
 	if err == nil && principal == nil && cfg.Auth == nil {
@@ -83,7 +82,8 @@ func (e *explainFlags) principalToExplain(cfg *config.Config) (*policy.Principal
 	return principal, err
 }
 
-// answer explains a name for a principal, or for all principals if principal is nil.
+// answer explains whether a principal sees a name; nil means all principals. It also names the source of the
+// upstreams' lists.
 func (e *explainFlags) answer(s *snapshot.Snapshot, principal *policy.Principal, name string) *inspect.Answer {
 	answer, source := inspect.Ask(s, principal, name), "files and lock file"
 	switch {

@@ -16,10 +16,10 @@ import (
 	"github.com/promptweir/promptweir/config"
 )
 
-// noBound means any number of arguments.
+// noBound is for commands that take any number of arguments.
 const noBound = math.MaxInt
 
-// wantArgs checks the number of arguments. The error names the missing arguments.
+// wantArgs checks the number of arguments. needed describes them in errors.
 func wantArgs(least, most int, needed string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		use, _, _ := strings.Cut(cmd.Use, " [")
@@ -71,8 +71,8 @@ func addOutput(command *cobra.Command, output *string, formats ...string) {
 		"`FORMAT` of the result: "+terminal.OrList(formats), formats...)
 }
 
-// addChoice declares a flag with fixed values. The default is the current *value, or the first
-// choice. Any other value is a usage error before the command runs.
+// addChoice declares a flag with fixed values. The default is *value or, if that is empty, the first choice.
+// Any other value is a usage error before the command runs.
 func addChoice(
 	command *cobra.Command, flags *pflag.FlagSet, value *string,
 	name, short, usage string, choices ...string,
@@ -90,14 +90,15 @@ func addChoice(
 	completeFlag(command, name, cobra.FixedCompletions(choices, cobra.ShellCompDirectiveNoFileComp))
 }
 
-// addSecret declares --token, with a variable as default. Help does not show its value.
+// addSecret declares --token, with an environment variable as default. Help does not print the variable's
+// value.
 func addSecret(flags *pflag.FlagSet, value *string, variable, usage string) {
 	const name = "token"
 	flags.StringVar(value, name, os.Getenv(variable), usage+" ("+variable+")")
 	flags.Lookup(name).DefValue = ""
 }
 
-// parseURL parses an http or https URL. what is the flag or argument that errors name.
+// parseURL parses an http or https URL. Errors begin with what, a flag or a command, and suggest example.
 func parseURL(what, address, example string) (*url.URL, error) {
 	u, err := url.Parse(address)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
@@ -114,7 +115,7 @@ func completeFlag(command *cobra.Command, flag string, complete cobra.Completion
 	}
 }
 
-// aFile completes the path of a file or folder.
+// aFile lets the shell complete the path of a file or folder.
 func aFile(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	return nil, cobra.ShellCompDirectiveDefault
 }

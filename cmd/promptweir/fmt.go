@@ -15,11 +15,10 @@ import (
 const (
 	// standardInput is the PATH that stands for standard input.
 	standardInput = "-"
-	// maxInput bounds standard input, in bytes, as files are bounded.
+	// maxInput bounds standard input, in bytes.
 	maxInput = 1 << 20
 )
 
-// fmtFlags are the flags of fmt.
 type fmtFlags struct {
 	app *app
 
@@ -68,7 +67,7 @@ func (f *fmtFlags) format(paths []string) error {
 	for _, path := range paths {
 		within := path
 		if info, err := os.Stat(path); err == nil && !info.IsDir() {
-			within = "" // a link that the caller names is followed anywhere
+			within = "" // a link that the user names may lead anywhere
 		}
 		files, diagnostics := config.Format(path)
 		if err := f.app.printDiagnostics(diagnostics); err != nil {
@@ -99,8 +98,8 @@ func (f *fmtFlags) format(paths []string) error {
 	return nil
 }
 
-// change prints a file's name or its difference and, unless a flag forbids it, writes the file in
-// canonical form.
+// change prints a file's name or, with --diff, its difference. Unless --check or --diff is set, it writes the
+// file in canonical form.
 func (f *fmtFlags) change(within string, file config.Formatted) (err error) {
 	switch {
 	case f.output == formatJSON:
@@ -138,7 +137,7 @@ func (f *fmtFlags) formatInput(args []string) error {
 	case f.diff:
 		err = f.printDiff(file)
 	case !f.check:
-		// Write raw output, because the editor would save replaced characters.
+		// Write to the raw stream: an editor would save the replaced characters.
 		_, err = f.app.raw.out.Write(file.After)
 	}
 	if err == nil && f.check && file.Changed() {

@@ -23,15 +23,15 @@ const (
 	progressAfter = 300 * time.Millisecond
 )
 
-// withGateway runs a gateway without listeners while use runs.
+// withGateway runs a gateway without listeners and without a cluster while use runs.
 func (a *app) withGateway(
 	ctx context.Context, cfg *config.Config, use func(*gateway.Gateway) error,
 ) error {
-	// A command's gateway is no replica: it may end at any moment.
-	outside := *cfg
-	outside.Cluster = nil
+	// The gateway of a command is no replica: it ends with the command.
+	alone := *cfg
+	alone.Cluster = nil
 	options := gateway.Options{Logger: a.quietLogger(), Version: buildVersion()}
-	return serving.With(ctx, &outside, options, use)
+	return serving.With(ctx, &alone, options, use)
 }
 
 // withUpstreams is like withGateway, but first waits until each upstream has been tried, and
@@ -48,7 +48,7 @@ func (a *app) withUpstreams(ctx context.Context, cfg *config.Config, use func(*g
 	})
 }
 
-// tellLater calls tell after a moment if standard error is a terminal, unless the timer is stopped.
+// tellLater calls tell after progressAfter if standard error is a terminal, unless the timer is stopped.
 func (a *app) tellLater(tell func()) *time.Timer {
 	return time.AfterFunc(progressAfter, func() {
 		if _, isTerminal := terminal.Width(a.raw.err); isTerminal {
@@ -66,7 +66,7 @@ func (a *app) warnOfWaiting(s *snapshot.Snapshot) {
 	}
 }
 
-// explained replaces the error of an upstream by the text that list would print, and returns all
+// explained replaces the error of an unavailable upstream by the text that list would print, and returns
 // other errors unchanged.
 func explained(s *snapshot.Snapshot, err error) error {
 	failed, ok := errors.AsType[*upstream.Unavailable](err)
@@ -85,19 +85,20 @@ func explained(s *snapshot.Snapshot, err error) error {
 	return err
 }
 
-// awaitTried waits until each upstream has been listed or has failed.
+// awaitTried waits until each upstream has been listed or has failed, at most listedBound. It returns the
+// error of ctx.
 func (a *app) awaitTried(ctx context.Context, g *gateway.Gateway) error {
 	bound, cancel := context.WithTimeout(ctx, listedBound)
 	defer cancel()
 	waiting := a.tellLater(func() { a.warnOfWaiting(g.Snapshot()) })
 	g.Settle(bound)
 	waiting.Stop()
-	// It is no error here if only the bound ends: reports name the upstreams.
+	// If only the bound has passed, return nil: reports name the upstreams without a list.
 	return ctx.Err()
 }
 
-// reportTroubles prints the problems of upstreams. If no upstream could be listed, it returns an
-// error.
+// reportTroubles prints the problems of upstreams. If there are upstreams and none could be listed, it
+// returns an error.
 func (a *app) reportTroubles(g *gateway.Gateway) error {
 	for _, trouble := range g.Snapshot().Troubles() {
 		a.warn("%s", trouble)

@@ -22,12 +22,12 @@ import (
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
-// getter gets one prompt.
+// getter gets one prompt or one file of a skill.
 type getter struct {
 	query *query
-	// save is the folder for images and sounds, or "".
+	// save is the folder of --save, or "".
 	save string
-	// skill is true to get a file of the named skill.
+	// skill is true with --skill: the name is a skill's.
 	skill bool
 }
 
@@ -79,7 +79,7 @@ What the server asks for during the get is declined.`,
 	return command
 }
 
-// run gets the prompt and prints it.
+// run gets and prints a prompt.
 func (g *getter) run(ctx context.Context, name string, arguments wire.Object) error {
 	var result jsontext.Value
 	err := g.withSource(ctx, func(source promptSource) (err error) {
@@ -97,7 +97,7 @@ func (g *getter) run(ctx context.Context, name string, arguments wire.Object) er
 	return g.printMessages(name, result)
 }
 
-// withSource calls use with the source that the flags name.
+// withSource calls use with the server at --url, or with a gateway for the configuration.
 func (g *getter) withSource(ctx context.Context, use func(promptSource) error) error {
 	if g.query.url != "" {
 		return g.query.withSession(ctx, client.SessionOptions{}, func(s *client.Session) error {
@@ -116,11 +116,11 @@ func (g *getter) withSource(ctx context.Context, use func(promptSource) error) e
 	})
 }
 
-// maxValue bounds a value from a file or standard input, in bytes, like the gateway's bound for requests.
+// maxValue bounds a value from a file or standard input, in bytes. The gateway bounds requests likewise.
 const maxValue = 4 << 20
 
-// readArguments returns the arguments in words such as ARG=VALUE, or nil. The values @FILE and - stand
-// for the contents of the file and of standard input.
+// readArguments returns the arguments in words such as ARG=VALUE; nil without words. The values @FILE and -
+// stand for the text of the file and of standard input.
 func readArguments(in io.Reader, words []string) (arguments wire.Object, err error) {
 	isRead := false
 	for _, word := range words {
@@ -158,8 +158,8 @@ func readArguments(in io.Reader, words []string) (arguments wire.Object, err err
 	return arguments, nil
 }
 
-// printMessages prints each message after its role or, with -o json, the original result. In both
-// cases it saves files.
+// printMessages prints each message after its role or, with -o json, the original result. In both cases it
+// saves files for --save.
 func (g *getter) printMessages(name string, result jsontext.Value) error {
 	var got struct {
 		Messages []struct {
@@ -193,7 +193,7 @@ func (g *getter) printMessages(name string, result jsontext.Value) error {
 	return nil
 }
 
-// contentText returns the text of a message or, for other content, its kind and address in brackets.
+// contentText returns the text of a message or, for other content, its type, MIME type and URI in brackets.
 func contentText(raw json.RawMessage) string {
 	var content struct {
 		Type, Text, MimeType, URI string
@@ -213,7 +213,7 @@ func contentText(raw json.RawMessage) string {
 	return "[" + terminal.OneLine(content.Type+" "+content.MimeType+" "+content.URI) + "]"
 }
 
-// warnOfUnknown warns of arguments that the prompt does not have.
+// warnOfUnknown warns of given arguments that the prompt does not declare.
 func (g *getter) warnOfUnknown(ctx context.Context, source promptSource, name string, arguments wire.Object) {
 	prompts, _ := source.list(ctx)
 	at := slices.IndexFunc(prompts, func(d description) bool { return d.Name == name })
@@ -231,7 +231,7 @@ func (g *getter) warnOfUnknown(ctx context.Context, source promptSource, name st
 	}
 }
 
-// commandWith returns the command with all required arguments, or "" if they were given.
+// commandWith returns the command line with all required arguments, or "" if all of them were given.
 func (g *getter) commandWith(d description, arguments wire.Object) string {
 	words, isMissing := []string{"promptweir get", terminal.OneLine(d.Name)}, false
 	for _, a := range d.Arguments {
@@ -252,15 +252,16 @@ func (g *getter) commandWith(d description, arguments wire.Object) string {
 	return strings.Join(words, " ")
 }
 
-// explainFailure adds the full command to the error of a get without its required arguments. For an
-// unknown prompt it prints the problems of upstreams that may explain it, and adds a similar name.
+// explainFailure adds the full command line to the error of a get without its required arguments. To the
+// error of an unknown prompt it adds a similar name, or it prints the problems of upstreams that may have the
+// prompt.
 func (g *getter) explainFailure(ctx context.Context, source promptSource, name string, arguments wire.Object, failure error) error {
 	prompts, troubles := source.list(ctx)
-	names, beside := make([]string, len(prompts)), ""
+	names, prefixed := make([]string, len(prompts)), ""
 	for i := range prompts {
 		names[i] = prompts[i].Name
-		if strings.HasSuffix(names[i], "."+name) { // people leave out the prefix
-			beside = fmt.Sprintf(". Did you mean %q?", names[i])
+		if strings.HasSuffix(names[i], "."+name) { // people often leave out the prefix
+			prefixed = fmt.Sprintf(". Did you mean %q?", names[i])
 		}
 	}
 	if i := slices.Index(names, name); i >= 0 {
@@ -269,16 +270,16 @@ func (g *getter) explainFailure(ctx context.Context, source promptSource, name s
 		}
 		return failure
 	}
-	own := slices.DeleteFunc(slices.Clone(troubles), func(t trouble) bool { return !strings.HasPrefix(name, t.upstream) })
-	meant := cmp.Or(strings.TrimSuffix(config.Suggest(name, names), "."), beside)
+	related := slices.DeleteFunc(slices.Clone(troubles), func(t trouble) bool { return !strings.HasPrefix(name, t.upstream) })
+	suggestion := cmp.Or(strings.TrimSuffix(config.Suggest(name, names), "."), prefixed)
 	switch {
-	case len(own) > 0:
-		troubles, meant = own, ""
-	case meant != "":
+	case len(related) > 0:
+		troubles, suggestion = related, ""
+	case suggestion != "":
 		troubles = nil
 	}
-	for _, t := range troubles { // without a better explanation: a prompt of any upstream may have been renamed
+	for _, t := range troubles { // any upstream may rename a prompt, so without a better explanation, print the problems of all
 		g.query.app.warn("%s", t.text)
 	}
-	return fmt.Errorf("%w%s", failure, meant)
+	return fmt.Errorf("%w%s", failure, suggestion)
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/promptweir/promptweir/config/safefile"
 )
 
-// folderMode and fileMode are for the owner only, because a prompt may be private.
+// folderMode and fileMode allow only the owner, because a prompt may be private.
 const (
 	folderMode = 0o700
 	fileMode   = 0o600
@@ -25,12 +25,12 @@ const (
 // saver writes the images, sounds and other files of messages into a folder. A nil saver writes nothing.
 type saver struct {
 	folder string
-	// name is the beginning of the files' names.
+	// name is the prefix of the files' names.
 	name  string
 	count int
 }
 
-// newSaver returns a saver for the messages of a prompt, or nil for the folder "".
+// newSaver returns a saver for the messages of a prompt; nil, which saves nothing, for the folder "".
 func newSaver(folder, prompt string) *saver {
 	if folder == "" {
 		return nil
@@ -43,7 +43,8 @@ func newSaver(folder, prompt string) *saver {
 // maxFileName bounds the prompt's part of a file name, in bytes.
 const maxFileName = 100
 
-// save writes a message's content if it is a file, and returns its path or "".
+// save writes the content of a message if it is a file, and returns the file's path. For text and for a nil
+// saver, it returns "".
 func (s *saver) save(raw json.RawMessage) (path string, err error) {
 	if s == nil {
 		return "", nil
@@ -53,7 +54,7 @@ func (s *saver) save(raw json.RawMessage) (path string, err error) {
 		Resource             struct{ Blob, MimeType string }
 	}
 	if json.Unmarshal(raw, &content) != nil {
-		return "", nil //nolint:nilerr // it is printed as it is
+		return "", nil //nolint:nilerr // printMessages prints such content unchanged
 	}
 	data, mime := content.Data, content.MimeType
 	if content.Type == "resource" {
@@ -79,7 +80,8 @@ func (s *saver) save(raw json.RawMessage) (path string, err error) {
 	return path, err
 }
 
-// extensions maps MIME types to file extensions. The system's tables differ from each other.
+// extensions maps MIME types to file extensions. It replaces package mime, whose tables differ between
+// systems.
 //
 //nolint:gochecknoglobals // a constant table
 var extensions = map[string]string{
@@ -88,7 +90,7 @@ var extensions = map[string]string{
 	"audio/wave": ".wav", "audio/ogg": ".ogg", "audio/flac": ".flac", "application/pdf": ".pdf",
 }
 
-// extension returns the file extension for a MIME type.
+// extension returns the file extension for a MIME type; .bin for unknown types.
 func extension(mime string) string {
 	kind, _, _ := strings.Cut(strings.ToLower(mime), ";")
 	return cmp.Or(extensions[strings.TrimSpace(kind)], ".bin")

@@ -29,13 +29,13 @@ func (g *getter) runSkill(ctx context.Context, name, file string) error {
 	return g.printFile(name, result)
 }
 
-// skillFile returns the URI of a file of a skill. root may be the URI of its SKILL.md.
+// skillFile returns the URI of a file of a skill. root is the URI of the skill's folder or of its SKILL.md.
 func skillFile(root, file string) string {
 	return strings.TrimSuffix(root, "/"+wire.SkillFile) + "/" + (&url.URL{Path: file}).EscapedPath()
 }
 
-// readSkill reads a file of a skill. name is the skill's exposed name, or the URI of its folder or of
-// its SKILL.md.
+// readSkill implements promptSource. name is the skill's exposed name, or the URI of its folder or of its
+// SKILL.md.
 func (s gatewaySource) readSkill(ctx context.Context, name, file string) (jsontext.Value, error) {
 	root := name
 	for _, entry := range inspect.Entries(s.gateway.Snapshot(), s.principal) {
@@ -48,7 +48,7 @@ func (s gatewaySource) readSkill(ctx context.Context, name, file string) (jsonte
 	return got, explained(s.gateway.Snapshot(), err)
 }
 
-// readSkill finds skills by the URIs in the server's list.
+// readSkill implements promptSource. name is a URI from the server's list.
 func (s sessionSource) readSkill(ctx context.Context, name, file string) (jsontext.Value, error) {
 	uri := skillFile(name, file)
 	params := wire.Object{}.With("uri", wire.Quote(uri))
@@ -56,7 +56,7 @@ func (s sessionSource) readSkill(ctx context.Context, name, file string) (jsonte
 	return got.JSON, err
 }
 
-// printFile prints a skill's file, or saves it if it is not text.
+// printFile prints a skill's file. With --save, it saves a file that is not text.
 func (g *getter) printFile(name string, result jsontext.Value) error {
 	if g.query.output == formatJSON {
 		return terminal.PrintJSON(g.query.app.out, result)
@@ -86,7 +86,8 @@ func (g *getter) printFile(name string, result jsontext.Value) error {
 	return nil
 }
 
-// definitionOf returns the definition of an entry. That of a skill also has name and description.
+// definitionOf returns the definition of an entry. It adds name and description to a skill's definition, see
+// listedSkill.
 func definitionOf(entry *catalog.Entry) jsontext.Value {
 	if entry.Skill == nil {
 		return entry.JSON
@@ -94,7 +95,7 @@ func definitionOf(entry *catalog.Entry) jsontext.Value {
 	return listedSkill(entry.JSON, entry.Name, entry.Skill)
 }
 
-// listedSkill returns the entry of a skill, with name and description like a prompt's.
+// listedSkill returns the definition of a skill, with the members name and description that prompts have.
 func listedSkill(entry jsontext.Value, name string, skill *skills.Skill) jsontext.Value {
 	description, _ := skill.Frontmatter.Text("description")
 	named := wire.Object{}.With("name", wire.Quote(name)).With("description", wire.Quote(description))

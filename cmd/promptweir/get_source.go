@@ -16,15 +16,16 @@ import (
 
 // promptList is the source of completions.
 type promptList interface {
-	// list returns the prompts, and the upstreams whose prompts may be missing. On failure it returns nothing.
+	// list returns the prompts, and the problems of upstreams whose prompts may be missing. On failure it
+	// returns nothing.
 	list(ctx context.Context) ([]description, []trouble)
-	// complete returns values for the params of completion/complete; none on failure.
+	// complete returns the values of completion/complete for params; nil on failure.
 	complete(ctx context.Context, params wire.Object) []string
 }
 
 // promptSource is the source of get.
 type promptSource interface {
-	// list is as in promptList.
+	// list is the same as in promptList.
 	list(ctx context.Context) ([]description, []trouble)
 	// get returns the result of prompts/get. It declines the server's requests.
 	get(ctx context.Context, params wire.Object) (jsontext.Value, error)
@@ -32,26 +33,27 @@ type promptSource interface {
 	readSkill(ctx context.Context, name, file string) (jsontext.Value, error)
 }
 
-// trouble is a sentence about an upstream's problem.
+// trouble is a problem of an upstream. text is a sentence about it.
 type trouble struct {
 	upstream, text string
-	// isFile is true if single files are broken and the list is otherwise complete.
+	// isFile is true if the problem is broken files, and the list has all other prompts.
 	isFile bool
-	// files are the broken files that the server names.
+	// files are the broken files, if the server lists them.
 	files []brokenFile
 }
 
-// brokenFile is a prompt file with an error, in a gateway's list.
+// brokenFile is a prompt file with an error, as a gateway's list reports it. Place is the location of the
+// error.
 type brokenFile struct {
 	Place  string `json:"place"`
 	Prompt string `json:"prompt"`
 }
 
-// snapshotSource contains the known prompts of a configuration. A nil principal sees all prompts.
+// snapshotSource has the prompts of a snapshot. A nil principal sees all prompts.
 type snapshotSource struct {
 	snapshot  *snapshot.Snapshot
 	principal *policy.Principal
-	// skills lists skills in place of prompts.
+	// skills is true to list skills in place of prompts.
 	skills bool
 }
 
@@ -67,8 +69,8 @@ func (s snapshotSource) list(context.Context) (prompts []description, troubles [
 	return prompts, troubles
 }
 
-// complete completes an argument of a prompt in a file. For other prompts it returns nothing,
-// because no upstream is contacted.
+// complete completes an argument of a prompt in a file. For prompts of servers it returns nothing, because it
+// contacts no server.
 func (s snapshotSource) complete(_ context.Context, params wire.Object) []string {
 	name, _ := params.Object("ref").Text("name")
 	argument, _ := params.Object("argument").Text("name")
@@ -82,7 +84,7 @@ func (s snapshotSource) complete(_ context.Context, params wire.Object) []string
 	return nil
 }
 
-// gatewaySource uses the upstreams of a configuration. A nil principal sees all prompts.
+// gatewaySource has the prompts of a running gateway. A nil principal sees all prompts.
 type gatewaySource struct {
 	gateway   *gateway.Gateway
 	principal *policy.Principal
@@ -97,7 +99,7 @@ func (s gatewaySource) get(ctx context.Context, params wire.Object) (jsontext.Va
 	return got, explained(s.gateway.Snapshot(), err)
 }
 
-// sessionSource is the server at --url.
+// sessionSource has the prompts of the server at --url.
 type sessionSource struct{ session *client.Session }
 
 func (s sessionSource) list(ctx context.Context) (prompts []description, troubles []trouble) {
@@ -109,12 +111,11 @@ func (s sessionSource) list(ctx context.Context) (prompts []description, trouble
 }
 
 func (s sessionSource) complete(ctx context.Context, params wire.Object) []string {
-	// After an error, the result has no values.
+	// Ignore the error: the result then has no values.
 	result, _ := s.session.Call(ctx, &client.Request{Method: wire.Complete, Params: params}, nil)
 	return completionValues(result.JSON)
 }
 
-// errInputRequired is the error of a get that requires input.
 var errInputRequired = errors.New("the server requires input: get the prompt with a client that can ask you")
 
 func (s sessionSource) get(ctx context.Context, params wire.Object) (jsontext.Value, error) {

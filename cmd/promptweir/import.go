@@ -16,8 +16,8 @@ import (
 	"github.com/promptweir/promptweir/gateway"
 )
 
-// maxClientFile bounds a client's file, in bytes. Claude Code stores its servers and much other
-// data in one file.
+// maxClientFile bounds a client's file, in bytes. Claude Code stores its servers together with much other
+// data.
 const maxClientFile = 64 << 20
 
 func importCommand(a *app) *cobra.Command {
@@ -79,7 +79,7 @@ func importFiles(a *app, team, envFile string, paths []string) error {
 	return err
 }
 
-// clientFiles returns the clients' files that exist on this machine. Some of them may have no
+// clientFiles returns the paths of the clients' files that exist on this machine. Some files may have no
 // servers.
 func clientFiles() (paths []string) {
 	home, _ := os.UserHomeDir()
@@ -102,8 +102,7 @@ func clientFiles() (paths []string) {
 	return paths
 }
 
-// addClientFiles adds the named client files or, without names, the files of this machine that have
-// servers.
+// addClientFiles adds the client files at paths or, without paths, those on this machine that have servers.
 func (t *trial) addClientFiles(paths []string) error {
 	isNamed := len(paths) > 0
 	if !isNamed {
@@ -136,7 +135,7 @@ func listClientFiles(a *app) error {
 	return nil
 }
 
-// importLive contacts the servers of client files, and prints their numbers of prompts.
+// importLive contacts the servers in client files, and prints the number of prompts of each.
 func importLive(ctx context.Context, a *app, paths []string, yes bool) error {
 	t := &trial{app: a, yes: yes, isFound: len(paths) == 0}
 	if err := t.addClientFiles(paths); err != nil {
@@ -153,14 +152,14 @@ func importLive(ctx context.Context, a *app, paths []string, yes bool) error {
 		s := g.Snapshot()
 		with, all := 0, 0
 		for i, state := range s.States {
-			n, said := len(s.Definitions(i)), "no answer"
+			n, answer := len(s.Definitions(i)), "no answer"
 			if state.Listed {
-				said = terminal.Count(n, "prompt")
+				answer = terminal.Count(n, "prompt")
 			}
 			if n > 0 {
 				with, all = with+1, all+n
 			}
-			fmt.Fprintf(a.out, "%s: %s\n", s.Upstreams[i].Name, said)
+			fmt.Fprintf(a.out, "%s: %s\n", s.Upstreams[i].Name, answer)
 		}
 		for _, trouble := range s.Troubles() {
 			a.warn("%s", trouble)
@@ -183,7 +182,7 @@ func readFileAtMost(path string, most int64) ([]byte, error) {
 	return readAtMost(file, path, most)
 }
 
-// readAtMost reads a file. A file with more bytes than most is an error.
+// readAtMost reads until the end. More bytes than most are an error, which contains name.
 func readAtMost(from io.Reader, name string, most int64) ([]byte, error) {
 	content, err := io.ReadAll(io.LimitReader(from, most+1))
 	if err == nil && int64(len(content)) > most {

@@ -12,12 +12,12 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// starter is the initial configuration: a platform file, a team's file, and a prompt.
+// starter contains a first configuration: the gateway's file, a team's file, and a prompt.
 //
 //go:embed starter
 var starter embed.FS
 
-// starterEndpoint is the endpoint of the starter's gateway.
+// starterEndpoint is the endpoint of a gateway with the configuration starter.
 const starterEndpoint = "http://127.0.0.1:8080/mcp"
 
 func initCommand(a *app) *cobra.Command {
@@ -62,8 +62,8 @@ func writeStarter(a *app, folder string) error {
 	return err
 }
 
-// newPaths returns the paths that the files will have in a folder. It returns an error if one of
-// them already exists.
+// newPaths returns the paths that files will have in a folder. If one of them already exists, it returns an
+// error.
 func newPaths(files fs.FS, folder string) (paths []string, err error) {
 	err = fs.WalkDir(files, ".", func(name string, entry fs.DirEntry, err error) error {
 		path := filepath.Join(folder, filepath.FromSlash(name))

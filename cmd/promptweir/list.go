@@ -81,21 +81,22 @@ upstreams list.`,
 	return command
 }
 
-// listing is the result of list.
+// listing is the list of a server or a configuration.
 type listing struct {
 	prompts []listedPrompt
-	// partial is the gateway's unchanged _meta value about upstreams whose part of the list is
-	// stale or missing; nil for none.
+	// partial is the _meta value in which a gateway reports upstreams whose part of the list is stale or
+	// missing; nil without such upstreams.
 	partial jsontext.Value
 }
 
-// listedPrompt is a definition under its exposed name, with its team and upstreams, which a running gateway
-// does not reveal.
+// listedPrompt is a definition with the exposed name. Its team and upstreams are known for a configuration
+// only: a running gateway does not reveal them.
 type listedPrompt struct {
 	definition jsontext.Value
 	team       string
 	upstreams  []string
-	// hidden precedes the description of a prompt that a rule hides from everyone.
+	// hidden names the rule that hides the prompt from everyone, as text before the description; "" if no
+	// rule hides it.
 	hidden string
 }
 
@@ -145,7 +146,7 @@ func (q *query) warnOfTroubles(l listing) {
 	}
 }
 
-// watchList prints the list, then each change.
+// watchList prints the list, then each change of it, until ctx ends.
 func (q *query) watchList(ctx context.Context, filter *listFilter) error {
 	if q.url == "" {
 		return &usageError{"--watch requires --url: only a running gateway announces changes"}
@@ -172,7 +173,7 @@ func listSession(ctx context.Context, s *client.Session) (l listing, err error) 
 	list, err := s.List(ctx, maxListed)
 	for _, definition := range list.Definitions {
 		if skill, err := catalog.ParseDefinition(definition, true); err == nil && skill.Skill != nil {
-			uri, _ := wire.Members(definition).Text("uri") // the definition has no exposed name
+			uri, _ := wire.Members(definition).Text("uri") // listed skills have no exposed name
 			definition = listedSkill(definition, uri, skill.Skill)
 		}
 		l.prompts = append(l.prompts, listedPrompt{definition: definition})
@@ -181,8 +182,8 @@ func listSession(ctx context.Context, s *client.Session) (l listing, err error) 
 	return l, err
 }
 
-// partialUpstream is an upstream with a problem in the gateway's format for clients. Place, Cause and
-// Remedy are for operators.
+// partialUpstream is an upstream with a problem, in the format of [gateway.MetaPartial]. Only list with a
+// configuration sets Place, Cause and Remedy.
 type partialUpstream struct {
 	Upstream string          `json:"upstream"`
 	Reason   upstream.Reason `json:"reason"`
@@ -195,7 +196,7 @@ type partialUpstream struct {
 	Remedy   string          `json:"remedy,omitempty"`
 }
 
-// partialOf returns the upstreams with problems; nil for none.
+// partialOf returns the upstreams with problems, like a gateway's _meta value; nil for none.
 func partialOf(troubles []snapshot.Trouble) jsontext.Value {
 	var all []partialUpstream
 	for _, t := range troubles {
@@ -213,11 +214,11 @@ func partialOf(troubles []snapshot.Trouble) jsontext.Value {
 	return encoded
 }
 
-// troublesIn returns the problems of upstreams that a gateway's list reports.
+// troublesIn decodes the problems of upstreams from the _meta value of a gateway's list.
 func troublesIn(partial jsontext.Value) (troubles []trouble) {
 	var upstreams []partialUpstream
 	if json.Unmarshal(partial, &upstreams) != nil {
-		return nil // empty, or from a server that is no gateway
+		return nil // nil, or from a server that is not promptweir
 	}
 	for _, u := range upstreams {
 		since := ""
@@ -249,10 +250,9 @@ func troublesIn(partial jsontext.Value) (troubles []trouble) {
 	return troubles
 }
 
-// loadToList is loadConfig for a list. Without --as, list connects to the upstreams. With --as, it
-// does so only with --live; otherwise their lists must be known.
+// loadToList is loadConfig for list. Without --as, list connects to the upstreams. With --as, it connects
+// only with --live; otherwise the upstreams' lists must be in files or in the lock file.
 func (q *query) loadToList() (*config.Config, *policy.Principal, error) {
-	// list needs the servers' lists. See doc.go.
 	if q.who.as == "" {
 		q.lists.live = true
 	}
@@ -261,7 +261,7 @@ func (q *query) loadToList() (*config.Config, *policy.Principal, error) {
 		return cfg, principal, err
 	}
 	locked, err := q.app.lockedLists(cfg, q.app.config)
-	// --as is typical of reviews, which must not start servers unasked.
+	// Do not imply --live: --as is used in reviews, which must not start servers unasked.
 	if err == nil && !q.lists.suffices(cfg, locked) {
 		err = &usageError{"--as needs the upstreams' lists: " + chooseSource}
 	}
@@ -280,9 +280,9 @@ func (f *listFilter) addTo(command *cobra.Command) {
 	command.Flags().BoolVar(&f.skills, "skills", false, "list skills instead of prompts; with --url, by their uri")
 }
 
-// parse reads the arguments of the command.
+// parse reads the PATTERN arguments. isRunning is true for the list of a running gateway, which does not
+// reveal teams.
 func (f *listFilter) parse(patterns []string, isRunning bool) error {
-	// A running gateway does not reveal the teams of prompts.
 	if f.team != "" && isRunning {
 		return &usageError{"--team requires --config: a running gateway does not say which team owns a prompt"}
 	}
@@ -296,7 +296,7 @@ func (f *listFilter) parse(patterns []string, isRunning bool) error {
 	return nil
 }
 
-// check refuses an unknown team.
+// check returns a usage error if the configuration does not have the team.
 func (f *listFilter) check(cfg *config.Config) error {
 	var teams []string
 	for _, team := range cfg.Teams {
@@ -309,7 +309,7 @@ func (f *listFilter) check(cfg *config.Config) error {
 		config.Suggest(f.team, teams))}
 }
 
-// selected returns a listing of the selected prompts.
+// selected returns the listing with only the selected prompts.
 func (f *listFilter) selected(l listing) listing {
 	l.prompts = slices.DeleteFunc(l.prompts, func(p listedPrompt) bool {
 		name, _ := wire.Members(p.definition).Text("name")
@@ -318,7 +318,7 @@ func (f *listFilter) selected(l listing) listing {
 	return l
 }
 
-// includes reports whether a prompt is the team's and matches a pattern.
+// includes reports whether a prompt is the team's and matches a pattern. An empty filter includes all.
 func (f *listFilter) includes(name, team string) bool {
 	matches := func(pattern config.Pattern) bool { return pattern.Match(name) }
 	return (f.team == "" || team == f.team) &&

@@ -19,8 +19,7 @@ import (
 // maxDescription bounds a description in a list, in bytes. With -o wide there is no bound.
 const maxDescription = 120
 
-// printList prints the selected prompts. For people, an empty list is a sentence rather than an
-// empty table.
+// printList prints a listing that filter has selected. Instead of an empty table, it prints a sentence.
 func (q *query) printList(l listing, filter *listFilter) error {
 	if q.output == formatJSON {
 		return terminal.PrintJSON(q.app.out, l.json())
@@ -45,7 +44,7 @@ func (q *query) printList(l listing, filter *listFilter) error {
 			rows[i] = row[:1]
 		case !isWide:
 			rows[i] = slices.Delete(row, 1, 4)
-		case q.url != "": // teams and upstreams are known only from a configuration
+		case q.url != "": // teams and upstreams are known for a configuration only
 			rows[i] = slices.Delete(row, 2, 4)
 		}
 	}
@@ -94,7 +93,7 @@ func (l *listing) json() any {
 	return result
 }
 
-// description contains the visible parts of a definition.
+// description contains the parts of a definition that commands print.
 type description struct {
 	Name, Title, Description string
 	Arguments                []argument
@@ -108,7 +107,7 @@ type argument struct {
 
 func describe(definition jsontext.Value) (d description) {
 	if err := json.Unmarshal(definition, &d); err != nil {
-		// A server may send any definition. The row contains the parts that can be decoded.
+		// A server may send any definition. Print the parts that can be decoded.
 		d.Description = "(not a valid definition: " + err.Error() + ")"
 	}
 	return d

@@ -23,7 +23,6 @@ import (
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
-// lockFlags are the flags of lock.
 type lockFlags struct {
 	app   *app
 	lists listSource
@@ -131,8 +130,8 @@ func (l *lockFlags) isWanted(ctx context.Context, changes []config.LockChange) (
 	return prompter.Confirm(ctx, "Approve "+terminal.Count(len(changes), "change")+"?")
 }
 
-// selected returns a copy of the lock before. The prompts that the filter includes come from
-// after.
+// selected returns the new lock: the prompts that the filter includes come from after, all others from
+// before.
 func (l *lockFlags) selected(before, after config.Lock, s *snapshot.Snapshot) config.Lock {
 	isSelected := func(p config.LockedPrompt) bool {
 		i, known := s.Index(p.Upstream)
@@ -143,9 +142,9 @@ func (l *lockFlags) selected(before, after config.Lock, s *snapshot.Snapshot) co
 	return config.NewLock(slices.Concat(before, after))
 }
 
-// merged returns the lock for the current lists.
+// merged returns the lock for the current lists. Without a list of an upstream, it contains the upstream's
+// approved definitions.
 func (l *lockFlags) merged(before config.Lock, s *snapshot.Snapshot) config.Lock {
-	// Definitions of unknown lists stay approved.
 	unlisted := s.Unlisted()
 	if len(unlisted) > 0 {
 		fmt.Fprintf(l.app.err,
@@ -162,8 +161,8 @@ func (l *lockFlags) merged(before config.Lock, s *snapshot.Snapshot) config.Lock
 	return config.NewLock(all)
 }
 
-// printDifferences prints prompts whose upstreams disagree, because a lock has one definition of
-// each name.
+// printDifferences warns of prompts whose upstreams have different definitions, because a lock has one
+// definition for each name.
 func (l *lockFlags) printDifferences(s *snapshot.Snapshot) {
 	for _, r := range s.Reports() {
 		if r.Kind == catalog.Difference || r.Kind == catalog.Conflict {
@@ -172,7 +171,7 @@ func (l *lockFlags) printDifferences(s *snapshot.Snapshot) {
 	}
 }
 
-// printDiff prints the changes. With --exit-code, they are an error.
+// printDiff prints the changes. With --exit-code, it returns errReported if there are any.
 func (l *lockFlags) printDiff(path string, approved int, changes []config.LockChange) (err error) {
 	if l.output == formatJSON {
 		err = l.printJSON(path, approved, changes)
@@ -191,8 +190,7 @@ type lockedChange struct {
 	Upstream string `json:"upstream"`
 	// Change is "added", "changed" or "removed".
 	Change string `json:"change"`
-	// Before is the approved definition, After the listed definition. Both are canonical and have
-	// no name.
+	// Before is the approved definition, After the listed one. Both are canonical JSON without the name.
 	Before json.RawMessage `json:"before,omitempty"`
 	After  json.RawMessage `json:"after,omitempty"`
 }
@@ -260,7 +258,7 @@ func (l *lockFlags) printChanges(changes []config.LockChange) error {
 // unifiedDiff compares two definitions line by line, without file names.
 func unifiedDiff(before, after *config.LockedPrompt) []byte {
 	text := diff.Diff("approved", []byte(indented(before)), "listed", []byte(indented(after)))
-	// The lines before the first hunk name the files.
+	// Cut off the lines before the first hunk, which name the files.
 	at := bytes.Index(text, []byte("\n@@"))
 	return text[at+1:]
 }

@@ -42,7 +42,7 @@ func run(ctx context.Context, args []string, std streams) int {
 	switch {
 	case err == nil:
 		return exitDone
-	// Most other errors follow from the signal.
+	// Report the signal: most errors after it are its consequences.
 	case stopped && !wrongUsage:
 		fmt.Fprintf(a.err, "promptweir: %s\n", by)
 		return by.ExitCode()
@@ -63,7 +63,8 @@ type usageError struct{ problem string }
 
 func (e *usageError) Error() string { return e.problem }
 
-// reportedError is a failure that was printed. Its text is for clients that do not see standard error.
+// reportedError is a failure that was already printed. Its text is for clients over stdio, which do not see
+// standard error.
 type reportedError struct{ cause error }
 
 func (e *reportedError) Error() string { return e.cause.Error() }
@@ -102,7 +103,7 @@ func newRoot(a *app) *cobra.Command {
 	root.SetErr(a.err)
 	root.SetFlagErrorFunc(flagError)
 	root.SetHelpCommand(helpCommand())
-	// cobra's own flag uses templates, for which the linker keeps 14 MB of methods.
+	// Do not use cobra's own --version: it needs templates, for which the linker keeps 14 MB of methods.
 	root.Flags().BoolVar(&asksVersion, "version", false, "print the version")
 	flags := root.PersistentFlags()
 	a.flags, a.logLevel = flags, "info"
@@ -112,12 +113,12 @@ func newRoot(a *app) *cobra.Command {
 	addChoice(root, flags, &a.logFormat, "log-format", "",
 		"`FORMAT` of the log on standard error: text or json (default: coloured on a terminal)",
 		"text", "json")
-	flags.Lookup("log-format").DefValue = "" // help would print a second default
+	flags.Lookup("log-format").DefValue = "" // otherwise help would print a second default
 	addChoice(root, flags, &a.logLevel, "log-level", "",
 		"lowest `LEVEL` to log: debug, info, warn or error", "debug", "info", "warn", "error")
-	// This is the default for commands and flags that set no completion.
+	// Commands and flags without a completion must not complete file names.
 	root.CompletionOptions.SetDefaultShellCompDirective(cobra.ShellCompDirectiveNoFileComp)
-	// The commands are in the order in which people need them.
+	// Help lists the commands in this order, in which people need them.
 	addGroup(root, "Run a gateway:", tryCommand(a), serveCommand(a), stdioCommand(a), reloadCommand(a), consoleCommand(a),
 		healthcheckCommand(a))
 	addGroup(root, "Look at prompts and servers:", listCommand(a), getCommand(a), explainCommand(a), usageCommand(a), syncCommand(a))
@@ -137,8 +138,8 @@ func addGroup(root *cobra.Command, title string, commands ...*cobra.Command) {
 	root.AddCommand(commands...)
 }
 
-// helpCommand is like cobra's, but also explains the blocks of a configuration. An unknown topic is
-// a usage error.
+// helpCommand replaces cobra's: it also explains the blocks of a configuration, and an unknown topic is a
+// usage error.
 func helpCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "help [TOPIC]", Short: "Print help on a command or a configuration block",
@@ -172,8 +173,8 @@ func helpCommand() *cobra.Command {
 	}
 }
 
-// unknownCommand returns the error for an unknown command. It suggests a command that other
-// programs call by this name, or a similar name.
+// unknownCommand returns the error for an unknown command. It suggests a command that has this name in other
+// programs (SuggestFor), or a similar name. known are similar names that are not commands.
 func unknownCommand(root *cobra.Command, name string, known ...string) error {
 	for _, c := range root.Commands() {
 		if !c.IsAvailableCommand() {

@@ -35,7 +35,8 @@ team's file.`,
 	return command
 }
 
-// reloadGateway reloads a running gateway, and prints the configuration that is then in use.
+// reloadGateway makes a running gateway reload, and prints the outcome. A refused configuration, or a team
+// file that is left out, is errReported.
 func reloadGateway(ctx context.Context, a *app, f adminFlags, output string) error {
 	base, err := a.adminURL(f.url)
 	if err != nil {
@@ -49,14 +50,14 @@ func reloadGateway(ctx context.Context, a *app, f adminFlags, output string) err
 	if err := json.Unmarshal(response, &state); err != nil || state.Loaded.IsZero() {
 		return errNoGateway(base)
 	}
-	kept := append(state.LastGood, state.Out...)
+	excluded := append(state.LastGood, state.Out...)
 	switch {
 	case output == formatJSON:
 		err = terminal.PrintJSON(a.out, state)
 	case status != http.StatusOK:
 		a.warn("the gateway refuses the configuration, and keeps the previous one")
-	case len(kept) > 0:
-		a.warn("the configuration is in use, except for %s", strings.Join(kept, ", "))
+	case len(excluded) > 0:
+		a.warn("the configuration is in use, except for %s", strings.Join(excluded, ", "))
 	default:
 		_, err = fmt.Fprintln(a.out, "the configuration is in use")
 	}
@@ -65,13 +66,13 @@ func reloadGateway(ctx context.Context, a *app, f adminFlags, output string) err
 			a.warn("%s", problem)
 		}
 	}
-	if err == nil && (status != http.StatusOK || len(kept) > 0) {
+	if err == nil && (status != http.StatusOK || len(excluded) > 0) {
 		err = errReported
 	}
 	return err
 }
 
-// errNoGateway returns the error for a response that no admin listener would return.
+// errNoGateway returns the error for a response that is not from an admin listener.
 func errNoGateway(base string) error {
 	return fmt.Errorf("%s answers, but not like a gateway's admin listener: name that with --admin", base)
 }

@@ -14,9 +14,9 @@ import (
 // newFileMode is the mode of new files before the umask.
 const newFileMode = 0o644
 
-// replaceFile replaces the content of a file, or creates the file. It follows links, which stay
-// links, but none that leads out of the folder within, unless that is empty. It replaces an existing
-// file by renaming: a gateway that watches the file never reads half of it.
+// replaceFile replaces the content of a file, or creates the file. It follows links. Unless within is empty,
+// a link that leads out of the folder within is an error. An existing file is replaced by renaming, so a
+// gateway that watches the file never reads half of it.
 func replaceFile(within, path string, content []byte) error {
 	target, err := resolved(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -39,7 +39,7 @@ func replaceFile(within, path string, content []byte) error {
 	return replaceWithin(root, filepath.Base(target), content)
 }
 
-// resolved returns the absolute path without links.
+// resolved returns the absolute path of a file, with all links followed.
 func resolved(path string) (string, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {
@@ -53,18 +53,18 @@ func replaceWithin(root *os.Root, name string, content []byte) error {
 	if err != nil {
 		return err
 	}
-	// The temporary file is in the same folder, because a rename cannot leave a file system.
+	// The temporary file is in the same folder, because a rename cannot cross file systems.
 	temporary := filepath.Join(filepath.Dir(name), "."+filepath.Base(name)+"."+rand.Text()+".tmp")
 	err = safefile.WriteNew(temporary, content, fileMode, root.OpenFile)
 	if err == nil {
-		// Until now only its owner could read it.
+		// WriteNew made the file readable for its owner only.
 		err = root.Chmod(temporary, info.Mode().Perm())
 	}
 	if err == nil {
 		err = root.Rename(temporary, name)
 	}
 	if err != nil {
-		_ = root.Remove(temporary) // it may not exist
+		_ = root.Remove(temporary) // the file may not exist
 	}
 	return err
 }

@@ -12,15 +12,16 @@ import (
 	"strings"
 )
 
-// repository is a git repository from which only objects are read: a configuration may be an untrusted pull
-// request, and a checkout runs the filters that its files configure.
+// repository is a git repository of which only objects are read, without a checkout: a configuration may be
+// an untrusted pull request, and a checkout would run the filters that its files configure.
 type repository struct {
 	folder string // contains .git
 	within string // the configuration's folder relative to the repository, with slashes
 }
 
-// repositoryOf returns the repository of a folder: the nearest folder with a .git, at or above it.
-// No commit can contain a .git, but git alone would also accept a bare repository inside a commit.
+// repositoryOf returns the repository of a folder: the nearest folder with a .git, at or above it. It does
+// not let git search: a commit cannot contain a .git, but git also accepts a bare repository, which a commit
+// can contain.
 func repositoryOf(folder string) (repository, error) {
 	folder, err := resolved(folder)
 	for top := folder; err == nil; top = filepath.Dir(top) {
@@ -35,13 +36,14 @@ func repositoryOf(folder string) (repository, error) {
 	return repository{}, err
 }
 
-// command returns a git command that neither runs programs of the repository's configuration nor fetches.
+// command returns a git command that does not run programs that the repository's configuration names, and
+// does not fetch.
 func (r repository) command(ctx context.Context, args ...string) *exec.Cmd {
 	args = append([]string{
 		"-c", "safe.bareRepository=explicit", "-c", "protocol.allow=never",
 		"-c", "core.fsmonitor=false", "-c", "core.hooksPath=" + os.DevNull,
 	}, args...)
-	command := exec.CommandContext(ctx, "git", args...) //nolint:gosec // no option comes from outside
+	command := exec.CommandContext(ctx, "git", args...) //nolint:gosec // the caller's arguments contain no untrusted options
 	command.Dir = r.folder
 	// GIT_ALLOW_PROTOCOL also works in versions without GIT_NO_LAZY_FETCH, and overrides the repository's
 	// settings.
@@ -54,7 +56,7 @@ func (r repository) output(ctx context.Context, args ...string) (string, error) 
 	return strings.TrimSuffix(string(printed), "\n"), gitError(err)
 }
 
-// find returns the hashes of a revision's commit and of the configuration's folder in it.
+// find returns the hashes of a revision's commit, and of the configuration's folder in that commit.
 func (r repository) find(ctx context.Context, revision string) (commit, tree string, err error) {
 	if commit, err = r.output(ctx, "rev-parse", "--verify", revision+"^{commit}"); err != nil {
 		return "", "", err
@@ -67,12 +69,12 @@ func (r repository) find(ctx context.Context, revision string) (commit, tree str
 	return commit, tree, err
 }
 
-// write writes the files of a tree to a new folder.
+// write writes the files and links of a tree to a new folder.
 func (r repository) write(ctx context.Context, tree, folder string) error {
 	if err := os.Mkdir(folder, 0o700); err != nil {
 		return err
 	}
-	root, err := os.OpenRoot(folder) // keeps the commit's paths inside
+	root, err := os.OpenRoot(folder) // keeps the commit's paths inside folder
 	if err != nil {
 		return err
 	}
@@ -109,12 +111,12 @@ func (r repository) write(ctx context.Context, tree, folder string) error {
 	for i := 0; i < len(files) && err == nil; i++ {
 		err = writeObject(root, files[i].path, files[i].isLink, in)
 	}
-	stop() // after an error there is unread output
+	stop() // git may still be writing after an error
 	_ = command.Wait()
 	return err
 }
 
-// writeObject writes the next object from git cat-file.
+// writeObject writes the next object of the output of git cat-file to a file or a link.
 func writeObject(root *os.Root, path string, isLink bool, in *bufio.Reader) error {
 	var object, kind string
 	var size int64
@@ -141,14 +143,14 @@ func writeObject(root *os.Root, path string, isLink bool, in *bufio.Reader) erro
 	return err
 }
 
-// gitError adds git's message to an error.
+// gitError replaces the exit status of git by its message.
 func gitError(err error) error {
 	if failed, ok := errors.AsType[*exec.ExitError](err); ok {
-		said := strings.TrimPrefix(strings.TrimSpace(string(failed.Stderr)), "fatal: ")
-		if said == "Needed a single revision" { // for an unknown name
-			said = "there is no such commit here; git fetch gets those of the remote"
+		message := strings.TrimPrefix(strings.TrimSpace(string(failed.Stderr)), "fatal: ")
+		if message == "Needed a single revision" { // git's message for an unknown revision
+			message = "there is no such commit here; git fetch gets those of the remote"
 		}
-		return errors.New(said)
+		return errors.New(message)
 	}
 	return err
 }

@@ -46,7 +46,7 @@ The gateway reloads it when one of its files changes, on SIGHUP, and on promptwe
 	return command
 }
 
-// whatNext returns the next steps for a person at a terminal.
+// whatNext returns the next steps for the person who started the gateway at a terminal.
 func (a *app) whatNext(at serving.Addresses) string {
 	use := clientLine(at.Endpoint)
 	switch {
@@ -58,7 +58,7 @@ func (a *app) whatNext(at serving.Addresses) string {
 	return nextSteps(at, use, "a file of "+a.config)
 }
 
-// clientLine returns the command that prints the settings of a client.
+// clientLine returns the command line that prints the settings of Claude Code.
 func clientLine(endpoint string) string {
 	return fmt.Sprintf("%s client claude --url %s", os.Args[0], endpoint)
 }
@@ -99,7 +99,7 @@ auth block, the client's principal comes from --as, or from the bearer token in 
 	return command
 }
 
-// serveStdio serves one client, and reports whether the client's credential was accepted.
+// serveStdio serves one client. started reports whether the client's credential was accepted.
 func serveStdio(ctx context.Context, a *app, as string) (started bool, err error) {
 	options, flush, err := a.servingOptions(nil)
 	if err != nil {

@@ -24,7 +24,7 @@ import (
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
-// query contains the common flags of list and get: the gateway or server, the caller, and the
+// query contains the common flags of list, get and sync: the server or configuration, the caller, and the
 // output format.
 type query struct {
 	app                *app
@@ -32,12 +32,12 @@ type query struct {
 	who                principalFlags
 	url, token, output string
 	caFile             string
-	isTokenGiven       func() bool // by the flag, not by the variable
-	// isDefault is true if url is the default. If so, the server there must be promptweir;
-	// otherwise the command fails, and the error names the required flags.
+	isTokenGiven       func() bool // true if the token is from the flag, not from the variable; nil for commands without --url
+	// isDefault is true if url is defaultEndpoint. If the server there is not promptweir, the command fails,
+	// and the error names the flags in required.
 	isDefault bool
 	required  string
-	// skills is true if lists of --url include skills.
+	// skills decides whether lists contain prompts, which is the zero value, or skills.
 	skills config.SkillsMode
 }
 
@@ -63,8 +63,8 @@ func (q *query) addServerTo(command *cobra.Command) {
 	addSecret(flags, &q.token, "PROMPTWEIR_TOKEN", "bearer `TOKEN` for --url; the variable's goes to the address in PROMPTWEIR_URL only")
 }
 
-// credential returns the token for the server at --url. The token's variable belongs to the gateway in the
-// URL's variable, not to other servers on the command line.
+// credential returns the token for a server. The token in PROMPTWEIR_TOKEN is only for the address in
+// PROMPTWEIR_URL, not for other servers at --url.
 func (q *query) credential(server *url.URL) (token string, err error) {
 	own, _ := url.Parse(os.Getenv("PROMPTWEIR_URL"))
 	switch isOwn := own != nil && own.Scheme == server.Scheme && own.Host == server.Host; {
@@ -78,10 +78,10 @@ func (q *query) credential(server *url.URL) (token string, err error) {
 	return q.token, nil
 }
 
-// defaultEndpoint is the server if no flag or variable names another. Tests replace it.
-var defaultEndpoint = "http://" + config.DefaultListen + config.DefaultPath //nolint:gochecknoglobals // as good as constant
+// defaultEndpoint is the server without --url, PROMPTWEIR_URL and a configuration. Tests replace it.
+var defaultEndpoint = "http://" + config.DefaultListen + config.DefaultPath //nolint:gochecknoglobals // only tests change it
 
-// chooseServer sets the URL from --url, its variable, or the default.
+// chooseServer sets the URL from --url, PROMPTWEIR_URL or the default, in this order.
 func (q *query) chooseServer() {
 	q.url = cmp.Or(q.url, os.Getenv("PROMPTWEIR_URL"))
 	if q.isDefault = q.url == ""; q.isDefault {
@@ -108,8 +108,8 @@ func (q *query) check() error {
 	return nil
 }
 
-// loadConfig returns the configuration and the principal of --as. Without --as the principal is nil and sees
-// everything.
+// loadConfig returns the configuration and the principal of --as. Without --as, the principal is nil, which
+// sees everything.
 func (q *query) loadConfig() (*config.Config, *policy.Principal, error) {
 	cfg, err := q.app.load(q.lists.options())
 	if err != nil {
@@ -161,7 +161,7 @@ func (q *query) withSession(
 
 // isPromptweir reports whether a server identifies itself as promptweir.
 func isPromptweir(ctx context.Context, s *client.Session) bool {
-	// If the request fails, there is no name. promptweir supports the request.
+	// promptweir supports this request. If it fails, there is no name.
 	result, _ := s.Call(ctx, &client.Request{Method: wire.Discover}, nil)
 	name, _ := wire.Members(result.JSON).Object("_meta").Object(wire.MetaServerInfo).Text("name")
 	return name == gateway.Name
@@ -170,9 +170,9 @@ func isPromptweir(ctx context.Context, s *client.Session) bool {
 // chooseSource is the remedy in messages about unknown lists.
 const chooseSource = "use --live to connect to the upstreams, or write " + config.LockFile + " with: promptweir lock --config PATH --live"
 
-// listSource is the flag for the source of the upstreams' lists. Without it, only prompts in files and in the
-// lock file are known: the configuration may be an untrusted pull request, so no server is started or contacted
-// unasked.
+// listSource is the flag --live, which chooses the source of the upstreams' lists. Without it, only prompts
+// in files and in the lock file are known: the configuration may be an untrusted pull request, so no server
+// is started or contacted unasked.
 type listSource struct {
 	app  *app
 	live bool
@@ -183,10 +183,12 @@ func (l *listSource) addTo(command *cobra.Command) {
 		"connect to the upstreams for their lists; starts those with a command")
 }
 
-// options returns the options for loading. Unless servers are started, their variables need not be set.
+// options returns the options for loading a configuration. Environment variables must be set only if servers
+// are started.
 func (l *listSource) options() config.Options { return config.Options{AllowUnsetEnv: !l.live} }
 
-// suffices reports whether all lists are known: by the flag, or from files and the lock file.
+// suffices reports whether the list of every upstream is available: with --live, or from files and the lock
+// file.
 func (l *listSource) suffices(cfg *config.Config, locked snapshot.Lists) bool {
 	return l.live || !slices.ContainsFunc(cfg.Upstreams(), func(u config.Upstream) bool {
 		_, isLocked := locked[u.Name]
@@ -194,7 +196,8 @@ func (l *listSource) suffices(cfg *config.Config, locked snapshot.Lists) bool {
 	})
 }
 
-// evaluate calls use with a snapshot of the configuration and the known lists.
+// evaluate calls use with a snapshot of the configuration: with --live from a running gateway, otherwise with
+// the prompts in files and in the lock file.
 func (l *listSource) evaluate(ctx context.Context, cfg *config.Config, use func(*snapshot.Snapshot) error) error {
 	if l.live {
 		return l.app.withUpstreams(ctx, cfg, func(g *gateway.Gateway) error { return use(g.Snapshot()) })
@@ -210,7 +213,8 @@ func (l *listSource) evaluate(ctx context.Context, cfg *config.Config, use func(
 	return use(s)
 }
 
-// lockedLists returns the definitions in the lock file of the configuration at path, if it exists.
+// lockedLists returns the lists in the lock file of the configuration at path. Without a lock file, they are
+// empty.
 func (a *app) lockedLists(cfg *config.Config, path string) (snapshot.Lists, error) {
 	lock, err := a.readLock(config.LockPath(path))
 	return snapshot.LockedLists(cfg, lock), err
@@ -230,11 +234,10 @@ func (a *app) readLock(path string) (config.Lock, error) {
 
 var errClaimsWithoutAs = &usageError{"--claims requires --as: name the principal"}
 
-// principalFlags are the flags for the principal of a command.
+// principalFlags are the flags --as and --claims.
 type principalFlags struct{ as, claims string }
 
-// addTo declares the flags; usage describes --as. The app's configuration completes the value of
-// --as.
+// addTo declares the flags. usage describes --as, whose values are completed from the configuration.
 func (p *principalFlags) addTo(command *cobra.Command, a *app, usage string) {
 	command.Flags().StringVar(&p.as, "as", "", usage)
 	completeFlag(command, "as", a.completePrincipal)
@@ -245,7 +248,7 @@ func (p *principalFlags) addTo(command *cobra.Command, a *app, usage string) {
 // principal returns the principal of the flags; nil without --as.
 func (p *principalFlags) principal(cfg *config.Config) (*policy.Principal, error) {
 	if p.as == "" {
-		return nil, nil //nolint:nilnil // what it is for decides who that means
+		return nil, nil //nolint:nilnil // each command decides what a nil principal means
 	}
 	if p.claims != "" {
 		if _, err := wire.ParseObject([]byte(p.claims)); err != nil {
@@ -277,19 +280,19 @@ func serverAt(u *url.URL, token string) config.Upstream {
 	return server
 }
 
-// connectError explains why a server cannot be used.
+// connectError explains why a server cannot be used, with a remedy for the user of --url.
 func connectError(ctx context.Context, server config.Upstream, err error) error {
 	cause := client.CauseOf(err)
 	cause.Remedy = cmp.Or(urlRemedies[cause.Kind], cause.Remedy)
 	switch cause.Kind {
-	case client.CredentialRefused, client.AccessDenied: // it refuses the user's credential
+	case client.CredentialRefused, client.AccessDenied: // the server refuses the user's token
 		if server.Headers != nil {
 			_, details, _ := strings.Cut(cause.Problem, " (")
 			cause.Problem = "it refuses your token (" + details
 			cause.Remedy = "pass another with --token, or in PROMPTWEIR_TOKEN for the address in PROMPTWEIR_URL"
 		}
 	case client.NothingThere, client.WebPage, client.NotMCP:
-		u, _ := url.Parse(server.URL) // serverAt parsed it
+		u, _ := url.Parse(server.URL) // serverAt got it from a URL
 		if isAdminListener(ctx, u.Scheme+"://"+u.Host) {
 			return fmt.Errorf("%s is a gateway's admin listener: use its endpoint for clients, "+
 				"for example http://%s", server.Name, config.DefaultListen+config.DefaultPath)
@@ -300,7 +303,8 @@ func connectError(ctx context.Context, server config.Upstream, err error) error 
 	return fmt.Errorf("%s: %s", server.Name, cause)
 }
 
-// urlRemedies are the remedies for --url, which has no block with attributes.
+// urlRemedies replace the remedies of package client, which name attributes of an upstream block: --url has
+// no block.
 var urlRemedies = map[client.Kind]string{ //nolint:gochecknoglobals // a constant table
 	client.ProxyFailed:        "correct HTTPS_PROXY, HTTP_PROXY or NO_PROXY in the environment, or see the log of the proxy",
 	client.AnswerTimeout:      "find out why the server hangs",

@@ -71,7 +71,7 @@ Each change is a line: + adds a file, ~ replaces it, - removes it; = keeps an ou
 	return command
 }
 
-// completeNames completes the last name of a list of clients.
+// completeNames completes the last of the comma-separated client names in word.
 func completeNames(word string) (words []string) {
 	before := word[:strings.LastIndexByte(word, ',')+1]
 	for _, name := range syncdir.Names() {
@@ -82,7 +82,7 @@ func completeNames(word string) (words []string) {
 	return words
 }
 
-// check checks the flags, and asks a person for the clients.
+// check checks the flags. Without --to, it asks the user at a terminal for the clients.
 func (y *syncer) check(ctx context.Context) error {
 	y.query.chooseServer()
 	u, err := parseURL("--url", y.query.url, config.DefaultListen+config.DefaultPath)
@@ -108,31 +108,30 @@ func (y *syncer) check(ctx context.Context) error {
 	return nil
 }
 
-// sourceOf identifies the server in files, without secrets.
+// sourceOf returns the text that identifies the server in files, without secrets.
 func sourceOf(u *url.URL) string {
 	source := (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path}).String()
 	if u.RawQuery != "" {
-		// Add a hash of the query: it may contain a token, and another query may select other
-		// prompts.
+		// Another query may select other prompts, so the source depends on it. Add only a hash: the query may
+		// contain a token.
 		source += "?" + syncdir.Short(u.RawQuery)
 	}
 	return source
 }
 
-// run updates all folders once.
+// run updates the folders of all clients once.
 func (y *syncer) run(ctx context.Context, s *client.Session) error {
 	list, err := s.List(ctx, maxListed)
 	switch {
 	case err != nil:
 		return fmt.Errorf("nothing was changed: %w", err)
-	// Without this case, a server that declares no prompts, perhaps by mistake, would have all its
-	// files removed.
+	// Otherwise the files of a server that declares no prompts, perhaps by mistake, would all be removed.
 	case len(list.Pages) == 0:
 		return errors.New("nothing was changed: the server lists no prompts at all")
 	}
 	partial := wire.Members(list.Meta).Get(gateway.MetaPartial)
 	isIncomplete := partial != nil
-	broken := map[string]string{} // the location of the error by the prompt's name
+	broken := map[string]string{} // the locations of errors, by the prompt's name
 	if troubles := troublesIn(partial); len(troubles) > 0 {
 		isIncomplete = slices.ContainsFunc(troubles, func(t trouble) bool { return !t.isFile })
 		for _, t := range troubles {
@@ -158,7 +157,7 @@ func (y *syncer) run(ctx context.Context, s *client.Session) error {
 	}
 	for _, definition := range list.Definitions {
 		p := y.prompt(ctx, s, definition)
-		// Stop now: each remaining prompt would print a line as absent.
+		// Stop now: otherwise each remaining prompt would print a line that it has no text.
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
@@ -193,7 +192,7 @@ func (y *syncer) run(ctx context.Context, s *client.Session) error {
 	return nil
 }
 
-// clientRun is the run for one client, with its counts.
+// clientRun is the run for one client, with the number of changes for each action.
 type clientRun struct {
 	syncdir.Run
 
@@ -210,7 +209,7 @@ func (y *syncer) runs() (runs []*clientRun) {
 	return runs
 }
 
-// note prints a line for each change of a step.
+// note runs a step of a client's run, and prints a line for each change.
 func (y *syncer) note(r *clientRun, step func() ([]syncdir.Change, error)) error {
 	changes, err := step()
 	for _, c := range changes {
@@ -230,9 +229,9 @@ func (y *syncer) note(r *clientRun, step func() ([]syncdir.Change, error)) error
 	return nil
 }
 
-// conclude prints a line for the folder.
+// conclude prints a line with the counts of a client's run and the folder.
 func (y *syncer) conclude(r *clientRun) error {
-	// With --watch, a run without changes prints no line, which would be the same as the last one.
+	// With --watch, a run without changes would repeat the previous line.
 	if y.watch && len(r.counts) == 0 {
 		return nil
 	}
@@ -245,13 +244,13 @@ func (y *syncer) conclude(r *clientRun) error {
 	return err
 }
 
-// prompt gets the text of a prompt.
+// prompt returns the prompt of a definition, with its text or the reason why it has none.
 func (y *syncer) prompt(ctx context.Context, s *client.Session, definition jsontext.Value) syncdir.Prompt {
 	parsed, err := catalog.ParsePrompt(definition)
 	d := describe(definition)
 	p := syncdir.Prompt{Name: d.Name, Description: d.Description, Definition: parsed.Hash}
 	isTemplate := string(wire.Members(definition).Object("_meta").Get(files.MetaTemplate)) == "true"
-	var optional []int // counted from 1, like marks
+	var optional []int // the numbers of optional arguments, from 1 like marks
 	for _, a := range d.Arguments {
 		switch {
 		case isTemplate:
@@ -279,11 +278,11 @@ func (y *syncer) prompt(ctx context.Context, s *client.Session, definition jsont
 	return p
 }
 
-// pieces gets a prompt with a mark for each argument, and cuts the text at the marks. After a mark it
-// writes the argument's default as text, because no client's format has defaults. The text without an
-// argument shows its default.
+// pieces gets a prompt with a mark for each argument, and cuts the text at the marks. After a mark it inserts
+// the argument's default as text, because no client's format has defaults. The default is found by a get
+// without the argument.
 func (y *syncer) pieces(ctx context.Context, s *client.Session, p *syncdir.Prompt, optional []int) ([]syncdir.Piece, error) {
-	// A mark is random, so the prompt's own text does not contain it.
+	// Marks are random, so the prompt's own text does not contain them.
 	secret := "promptweir" + rand.Text() + "_"
 	text, err := y.text(ctx, s, p, secret, 0)
 	if err != nil {
@@ -303,7 +302,7 @@ func (y *syncer) pieces(ctx context.Context, s *client.Session, p *syncdir.Promp
 	return syncdir.Cut(strings.NewReplacer(defaults...).Replace(text), secret, len(p.Arguments)), nil
 }
 
-// text gets a prompt with a mark for each argument but one, counted from 1; 0 means no exception.
+// text gets a prompt with a mark for each argument except one, which is counted from 1; 0 means no exception.
 func (y *syncer) text(ctx context.Context, s *client.Session, p *syncdir.Prompt, secret string, except int) (string, error) {
 	var arguments wire.Object
 	for i, name := range p.Arguments {

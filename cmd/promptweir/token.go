@@ -56,8 +56,8 @@ standard output.`,
 // tokenPrefix lets secret scanners recognise a leaked token.
 const tokenPrefix = "promptweir_"
 
-// printToken prints a new token with at least 128 random bits in letters and digits, and its block.
-// As JSON, one object contains both.
+// printToken prints a new token, with at least 128 random bits, and the block that accepts it. As JSON, one
+// object contains both.
 func printToken(a *app, t config.Token, admin, asJSON bool) error {
 	token := tokenPrefix + rand.Text()
 	t.SHA256 = sha256.Sum256([]byte(token))

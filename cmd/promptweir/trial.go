@@ -18,22 +18,22 @@ import (
 	"github.com/promptweir/promptweir/upstream/files"
 )
 
-// trial is a gateway without a configuration: it serves folders of prompts and the servers of client files.
+// trial is a configuration for try and import, made from folders of prompts and the servers of client files.
 type trial struct {
 	app *app
-	// yes uses servers of client files without a question.
+	// yes is true to use servers of client files without a question.
 	yes bool
-	// isFound is true if the files were not named by the caller.
+	// isFound is true if the user did not name the client files.
 	isFound bool
-	// gateway is the text of the blocks gateway and admin.
+	// gateway contains the blocks gateway and admin, in HCL.
 	gateway string
 	files   []clientfile.File
 	folders []promptFolder
-	// servers are the servers in files, by upstream name.
+	// servers are the servers in files, by upstream name. texts sets them.
 	servers map[string]clientfile.Server
 }
 
-// load makes the configuration.
+// load makes the configuration, without servers that the user does not trust.
 func (t *trial) load(ctx context.Context) (*config.Config, error) {
 	cfg, err := t.loadOnce()
 	if err == nil && t.separate(files.Read(ctx, cfg.Upstreams()), cfg.Upstreams()) {
@@ -56,8 +56,8 @@ func (t *trial) load(ctx context.Context) (*config.Config, error) {
 	return cfg, nil
 }
 
-// separate replaces a project's upstream by one upstream per client, if the clients have different
-// prompts with one name. It reports whether it did so for any project.
+// separate replaces a project's upstream by one upstream per client, if the clients have different prompts
+// with the same name. It reports whether it did so for any project.
 func (t *trial) separate(read []files.Result, upstreams []config.Upstream) (isSeparate bool) {
 	var folders []promptFolder
 	for _, f := range t.folders {
@@ -76,7 +76,7 @@ func (t *trial) separate(read []files.Result, upstreams []config.Upstream) (isSe
 	return isSeparate
 }
 
-// loadOnce writes a configuration to temporary files and loads it.
+// loadOnce writes the configuration to temporary files and loads it.
 func (t *trial) loadOnce() (*config.Config, error) {
 	texts, secrets, err := t.texts()
 	if err != nil {
@@ -92,7 +92,7 @@ func (t *trial) loadOnce() (*config.Config, error) {
 			return nil, err
 		}
 	}
-	// Secrets of client files stay in memory. The temporary files only refer to them.
+	// Secrets of client files stay in memory. The temporary files refer to them as variables.
 	cfg, diagnostics := config.Load(folder, config.Options{LookupEnv: func(name string) (string, bool) {
 		if secret, ok := secrets[name]; ok {
 			return secret.Reveal(), true
@@ -106,7 +106,8 @@ func (t *trial) loadOnce() (*config.Config, error) {
 	return cfg, nil
 }
 
-// texts returns the files of the configuration by name, and the secrets that they refer to.
+// texts returns the contents of the configuration's files by name, and the secrets to which they refer, by
+// variable.
 func (t *trial) texts() (texts map[string][]byte, secrets map[string]config.Secret, err error) {
 	texts = map[string][]byte{"gateway.hcl": []byte(t.gateway)}
 	servers := ""
@@ -144,7 +145,7 @@ func (t *trial) texts() (texts map[string][]byte, secrets map[string]config.Secr
 	return texts, secrets, nil
 }
 
-// place replaces temporary paths by the original paths.
+// place replaces the paths of temporary files in the configuration by the paths that the user knows.
 func (t *trial) place(cfg *config.Config) {
 	var names []string
 	for _, f := range t.files {

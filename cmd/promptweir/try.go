@@ -23,7 +23,7 @@ import (
 	"github.com/promptweir/promptweir/gateway/snapshot"
 )
 
-// defaultTryPort is the port of the endpoint if it is free. The console has the next port.
+// defaultTryPort is the port of the endpoint, if it is free. The admin listener has the next port.
 const defaultTryPort = 8080
 
 func tryCommand(a *app) *cobra.Command {
@@ -58,7 +58,7 @@ not name.`,
 			if !a.flags.Changed("log-level") {
 				a.logLevel = "warn"
 			}
-			a.config = "try" // not the name of a file
+			a.config = "try" // a name for the log, not a file
 			options, flush, err := a.servingOptions(func(at serving.Addresses) string {
 				return nextSteps(at, clientLine(at.Endpoint), "a prompt's file")
 			})
@@ -66,7 +66,7 @@ not name.`,
 				return err
 			}
 			defer flush()
-			if options.Loaded = cfg; options.Listening == nil { // without a terminal there is no one to sign in
+			if options.Loaded = cfg; options.Listening == nil { // without a terminal, print no link that signs in
 				options.Listening = func(at serving.Addresses) { fmt.Fprintln(a.out, clientLine(at.Endpoint)) }
 			}
 			options.Tried = a.sayWhatIsServed
@@ -89,7 +89,7 @@ not name.`,
 	return command
 }
 
-// sayWhatIsServed prints the numbers of prompts and sources.
+// sayWhatIsServed prints the number of prompts, and the number of sources that were listed.
 func (a *app) sayWhatIsServed(s *snapshot.Snapshot) {
 	listed := 0
 	for _, state := range s.States {
@@ -101,7 +101,8 @@ func (a *app) sayWhatIsServed(s *snapshot.Snapshot) {
 		terminal.Count(len(s.States), "source"))
 }
 
-// tryListeners returns the gateway's blocks, on loopback.
+// tryListeners returns the blocks gateway and admin, which listen on loopback: on port and the next one if
+// they are free, else on any port.
 func tryListeners(ctx context.Context, port int) (string, error) {
 	if port < 0 || port >= 1<<16 {
 		return "", &usageError{fmt.Sprintf("--port %d: use a number from 0 to 65535", port)}
@@ -125,8 +126,8 @@ func tryListeners(ctx context.Context, port int) (string, error) {
 	return blocks.String(), nil
 }
 
-// addAll adds the paths and URLs. Without any, it adds the clients' folders in the working and the
-// home folder, and .mcp.json.
+// addAll adds the paths and URLs of the command line. Without any, it adds the clients' folders in the
+// working and the home folder, and .mcp.json.
 func (t *trial) addAll(paths []string) error {
 	for _, path := range paths {
 		if err := t.add(path); err != nil {
@@ -193,19 +194,20 @@ func (t *trial) addClientFile(path string) error {
 	return err
 }
 
-// promptFolder is a folder with prompt files.
+// promptFolder is a folder with prompt files, which becomes an upstream.
 type promptFolder struct {
 	named, path string
 	label       string
 	patterns    []string
-	// format may be empty. If so, the format of each file is detected.
+	// format is empty if the format of each file must be detected.
 	format config.FileFormat
-	// parts are the clients' folders of a project, in the order of patterns.
+	// parts are the clients' folders of a project, each for the pattern with the same index; nil for another
+	// folder.
 	parts []projectFolder
 }
 
-// addFolder adds a folder of prompts or, for a project, its clients' folders. Without patterns, it
-// chooses them by the folder's path and contents. The folder may be a link.
+// addFolder adds a folder of prompts or, for a project, its clients' folders. Without patterns, it chooses
+// patterns by the folder's path and contents. The folder may be a link.
 func (t *trial) addFolder(named string, patterns []string) error {
 	path, err := filepath.Abs(named)
 	if err != nil {
@@ -240,7 +242,7 @@ func (t *trial) addFolder(named string, patterns []string) error {
 			}
 		}
 	}
-	// In a configuration, a command in TOML is known by its folder.
+	// A configuration recognises a Gemini command by the folder commands in its pattern.
 	if at := strings.LastIndex(filepath.ToSlash(actual)+"/", "/commands/"); at >= 0 && commands.format == config.FormatGemini {
 		f.path, f.patterns = actual[:at], []string{escapePattern(filepath.ToSlash(actual[at+1:])) + "/" + f.patterns[0]}
 	}
@@ -248,15 +250,15 @@ func (t *trial) addFolder(named string, patterns []string) error {
 	return nil
 }
 
-// addProject adds the clients' folders in a project or, if client is set, only those below that
-// folder of a client. They become one upstream; folders that are links become upstreams of their
-// own. It reports whether there are any.
+// addProject adds the clients' folders in a project or, if client is set, only the folders below that
+// client's folder. They become one upstream; folders that are links become separate upstreams. found reports
+// whether there are any.
 func (t *trial) addProject(named, project, client string) (found bool, err error) {
 	if project, err = filepath.Abs(project); named == "" || err != nil {
 		return false, err
 	}
 	actual, err := filepath.EvalSymlinks(project)
-	if errors.Is(err, fs.ErrNotExist) { // such as the home folder
+	if errors.Is(err, fs.ErrNotExist) { // for example, HOME may not exist
 		return false, nil
 	}
 	if err != nil {
@@ -270,7 +272,7 @@ func (t *trial) addProject(named, project, client string) (found bool, err error
 		}
 		f := promptFolder{named: named, path: actual, label: clientfile.Label(filepath.Base(filepath.Join(project, client)))}
 		pattern := p.folder + p.files
-		if folder != filepath.Join(actual, filepath.FromSlash(p.folder)) { // by a link
+		if folder != filepath.Join(actual, filepath.FromSlash(p.folder)) { // it is a link
 			f.path, f.label, f.format = filepath.Dir(folder), p.client(), p.format
 			pattern = escapePattern(filepath.Base(folder)) + p.files
 		}
@@ -280,7 +282,8 @@ func (t *trial) addProject(named, project, client string) (found bool, err error
 	return len(folders) > 0, nil
 }
 
-// withPart adds a client's folder to the folder with the path and label of f, which is added if it is new.
+// withPart adds a client's folder and its pattern to the element of folders with the path and label of f. If
+// there is no such element, it adds f first.
 func withPart(folders []promptFolder, f promptFolder, part projectFolder, pattern string) []promptFolder {
 	at := slices.IndexFunc(folders, func(g promptFolder) bool { return g.path == f.path && g.label == f.label })
 	if at < 0 {
@@ -290,14 +293,15 @@ func withPart(folders []promptFolder, f promptFolder, part projectFolder, patter
 	return folders
 }
 
-// projectFolder is a folder that a client reads in a project or in the home folder.
+// projectFolder is a folder that a client reads in a project or in the home folder. files is the pattern of
+// the client's files in folder.
 type projectFolder struct {
 	folder, files string
 	format        config.FileFormat
 }
 
-// projectFiles match the commands, skills and prompt files of a project. Its other Markdown files are not
-// prompts.
+// projectFiles contains the folders with commands, skills and prompt files of a project. Other Markdown files
+// of a project are not prompts.
 var projectFiles = []projectFolder{ //nolint:gochecknoglobals // a constant table
 	{".agents/skills", "/*/SKILL.md", config.FormatSkill},
 	{".claude/commands", "/**/*.md", config.FormatClaude},
@@ -315,7 +319,7 @@ var projectFiles = []projectFolder{ //nolint:gochecknoglobals // a constant tabl
 	{".opencode/commands", "/**/*.md", config.FormatOpenCode},
 }
 
-// pluginPatterns returns the patterns of the files of a plugin or an extension with a manifest; nil
+// pluginPatterns returns the patterns for the prompt files of a plugin or an extension with a manifest; nil
 // for another folder.
 func pluginPatterns(folder string) (patterns []string) {
 	exists := func(name string) bool {
@@ -334,7 +338,7 @@ func pluginPatterns(folder string) (patterns []string) {
 	return patterns
 }
 
-// lookedFor returns the project folders that are searched for prompts, as a text for messages.
+// lookedFor names the folders that are searched for prompts in a project, for messages.
 func lookedFor() string {
 	var all []string
 	for _, p := range projectFiles {
@@ -343,13 +347,13 @@ func lookedFor() string {
 	return strings.Join(all, ", ")
 }
 
-// client returns the name of the folder's client: opencode for .config/opencode/command.
+// client returns the name of the client that reads the folder: opencode for .config/opencode/command.
 func (p projectFolder) client() string {
 	return strings.TrimPrefix(filepath.Base(filepath.Dir(p.folder)), ".")
 }
 
-// clientRoot splits a path such as PROJECT/.claude into the project and the client's folder, which is
-// empty for other paths.
+// clientRoot splits a path such as PROJECT/.claude into the project and the client's folder. For other paths,
+// client is empty.
 func clientRoot(path string) (project, client string) {
 	path = filepath.ToSlash(path)
 	for _, p := range projectFiles {
@@ -361,7 +365,8 @@ func clientRoot(path string) (project, client string) {
 	return path, ""
 }
 
-// commandFolder returns the client's folder of commands that is or contains a folder, if there is one.
+// commandFolder returns the element of projectFiles whose folder a path is in; the zero value for none.
+// Folders of skills and of .prompt.md files do not count: these files are recognised by name.
 func commandFolder(folder string) projectFolder {
 	for _, p := range projectFiles {
 		isKnownByName := strings.HasSuffix(p.files, "SKILL.md") || strings.HasSuffix(p.files, ".prompt.md")
@@ -377,7 +382,7 @@ func isGeminiCommand(path string) bool {
 	return err == nil && filepath.Ext(path) == ".toml" && commandFolder(path).format == config.FormatGemini
 }
 
-// escapePattern returns a pattern that matches only this path.
+// escapePattern returns a pattern that matches only path.
 func escapePattern(path string) string {
 	return strings.NewReplacer(`\`, `\\`, "*", `\*`, "?", `\?`, "[", `\[`).Replace(path)
 }

@@ -39,7 +39,7 @@ Prompts that nobody ever used are not in a log: the console's page Usage has the
 	return command
 }
 
-// readUsage reads audit logs. If none of them has a valid line, it returns an error.
+// readUsage reads the audit logs at paths; - is standard input. If no line is valid, it returns an error.
 func (a *app) readUsage(paths []string) (*audit.Usage, error) {
 	usage := &audit.Usage{}
 	for _, path := range paths {
@@ -81,8 +81,8 @@ func (a *app) printUsage(r *audit.Report, output string) error {
 	return err
 }
 
-// addUsers adds to each hidden or renamed prompt the users who would lose it. The log lacks their
-// claims, so rules that read claims show them nothing.
+// addUsers adds to each hidden or renamed prompt the users who would lose it. An audit log has no claims, so
+// these users see no prompts that depend on claims.
 func addUsers(changes []inspect.PromptChange, usage *audit.Usage, after *snapshot.Snapshot) {
 	for i := range changes {
 		name := changes[i].Name

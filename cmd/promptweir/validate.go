@@ -21,14 +21,13 @@ import (
 	"github.com/promptweir/promptweir/upstream/files"
 )
 
-// validateFlags are the flags of validate.
 type validateFlags struct {
 	app *app
 
 	output string
 	strict bool
 	live   bool
-	// clients are the names of the clients whose losses are reported, for the principal of who.
+	// clients are the names of the clients whose losses are reported, for the principal in who.
 	clients []string
 	who     principalFlags
 }
@@ -85,14 +84,13 @@ and failed checks.`,
 type validation struct {
 	// diagnostics are about the configuration, then about prompt files.
 	diagnostics []config.Diagnostics
-	// kept describes the fallbacks for teams' files with errors.
-	kept []string
-	// The fields below are set if the configuration has no errors.
+	// onReload contains sentences about a gateway's fallbacks for team files with errors.
+	onReload []string
+	// The fields below are zero if the configuration has errors.
 	teams, upstreams int
-	// folders counts the upstreams with prompts in files, prompts their prompts.
+	// folders is the number of upstreams with prompts in files, prompts the number of their prompts.
 	folders, prompts int
-	// checks are the results of --live and the losses of --clients. clients are these losses in
-	// detail.
+	// checks contains the results of --live and the losses of --clients, clients the details of the losses.
 	checks  []liveCheck
 	clients []clients.Loss
 }
@@ -106,7 +104,7 @@ func (v *validateFlags) validate(ctx context.Context) error {
 		check = v.checkLive
 	}
 	if cfg == nil {
-		found.kept = v.reloaded()
+		found.onReload = v.reloaded()
 	} else if err := check(ctx, cfg, found); err != nil {
 		return err
 	}
@@ -119,7 +117,7 @@ func (v *validateFlags) validate(ctx context.Context) error {
 	return nil
 }
 
-// print prints the result as --output says. Unless that is JSON, a summary follows.
+// print prints the result in the format of --output. Except in JSON, a summary follows.
 func (v *validateFlags) print(found *validation) (err error) {
 	valid := found.isValid(v.strict)
 	switch v.output {
@@ -148,7 +146,7 @@ func (v *validateFlags) printAll(found *validation) (err error) {
 	for _, d := range found.diagnostics {
 		err = errors.Join(err, v.app.printDiagnostics(d))
 	}
-	for _, sentence := range found.kept {
+	for _, sentence := range found.onReload {
 		fmt.Fprintf(v.app.err, "On a reload: %s\n\n", sentence)
 	}
 	for i := range found.checks {
@@ -158,7 +156,7 @@ func (v *validateFlags) printAll(found *validation) (err error) {
 	return err
 }
 
-// check checks the prompt files of a configuration.
+// check checks the prompt files of a configuration without starting or contacting servers.
 func (v *validateFlags) check(ctx context.Context, cfg *config.Config, found *validation) error {
 	locked, err := v.app.lockedLists(cfg, v.app.config)
 	if err != nil {
@@ -173,7 +171,7 @@ func (v *validateFlags) check(ctx context.Context, cfg *config.Config, found *va
 	return v.findLosses(s, found)
 }
 
-// count counts the contents of the configuration.
+// count sets the numbers of teams, upstreams, folders and prompts.
 func (f *validation) count(s *snapshot.Snapshot) {
 	f.teams, f.upstreams = len(s.Config.Teams), len(s.Upstreams)
 	for i, u := range s.Upstreams {
@@ -184,7 +182,7 @@ func (f *validation) count(s *snapshot.Snapshot) {
 	}
 }
 
-// reloaded describes a gateway's fallbacks for teams' files with errors.
+// reloaded returns sentences about a gateway's fallbacks for team files with errors.
 func (v *validateFlags) reloaded() (sentences []string) {
 	_, kept, _ := config.LoadTolerant(v.app.config, config.Options{AllowUnsetEnv: true}, nil)
 	for _, k := range kept {
@@ -194,7 +192,7 @@ func (v *validateFlags) reloaded() (sentences []string) {
 	return sentences
 }
 
-// all returns each diagnostic.
+// all returns all diagnostics in one list.
 func (f *validation) all() []config.Diagnostic {
 	all := []config.Diagnostic{} // in JSON [], not null
 	for _, d := range f.diagnostics {
@@ -203,7 +201,7 @@ func (f *validation) all() []config.Diagnostic {
 	return all
 }
 
-// annotations returns each diagnostic and each failed check as a diagnostic.
+// annotations returns all diagnostics, and each failed check as a diagnostic.
 func (f *validation) annotations() []config.Diagnostic {
 	all := f.all()
 	for i := range f.checks {
@@ -214,8 +212,8 @@ func (f *validation) annotations() []config.Diagnostic {
 	return all
 }
 
-// isValid reports whether there are no errors and, if strict is true, no warnings except about
-// unset variables.
+// isValid reports whether there are no errors. If strict is true, only warnings about unset variables are
+// allowed.
 func (f *validation) isValid(strict bool) bool {
 	for _, d := range f.all() {
 		if d.Severity == config.SeverityError || strict && !d.UnsetVariable {
@@ -227,7 +225,7 @@ func (f *validation) isValid(strict bool) bool {
 	})
 }
 
-// summary describes the contents of the configuration.
+// summary returns the numbers of teams, upstreams, prompts in files and warnings, for people.
 func (f *validation) summary() string {
 	text := terminal.Count(f.teams, "team") + ", " + terminal.Count(f.upstreams, "upstream")
 	if f.folders > 0 {
@@ -250,8 +248,8 @@ func (f *validation) severities() (errs, warnings int) {
 	return errs, len(all) - errs
 }
 
-// json returns the result in the form of terraform validate. With live, the checks are apart from the
-// diagnostics.
+// json returns the result in the form of terraform validate -json. With live, the checks are in a separate
+// list; otherwise failed checks are among the diagnostics.
 func (f *validation) json(valid, live bool) any {
 	failed, warned := f.severities()
 	diagnostics, checks := f.annotations(), []liveCheck(nil)
@@ -269,10 +267,10 @@ func (f *validation) json(valid, live bool) any {
 		Upstreams      int                 `json:"upstreams"`
 		PromptsInFiles int                 `json:"prompts_in_files"`
 		Clients        []clients.Loss      `json:"clients,omitempty"`
-	}{valid, failed, warned, diagnostics, f.kept, checks, f.teams, f.upstreams, f.prompts, f.clients}
+	}{valid, failed, warned, diagnostics, f.onReload, checks, f.teams, f.upstreams, f.prompts, f.clients}
 }
 
-// annotate prints commands for GitHub Actions, which annotate the lines of a pull request.
+// annotate prints workflow commands, with which GitHub Actions annotates the lines of a pull request.
 func annotate(w io.Writer, found *validation) error {
 	data := strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A")
 	property := strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A", ":", "%3A", ",", "%2C")
@@ -288,14 +286,15 @@ func annotate(w io.Writer, found *validation) error {
 		}
 		fmt.Fprintf(&text, "title=%s::%s\n", property.Replace(d.Summary), data.Replace(d.Detail))
 	}
-	for _, sentence := range found.kept {
+	for _, sentence := range found.onReload {
 		fmt.Fprintf(&text, "::notice title=On a reload::%s\n", data.Replace(sentence))
 	}
 	_, err := io.WriteString(w, text.String())
 	return err
 }
 
-// inWorkspace returns a path relative to the repository's root, for GitHub, from any working directory.
+// inWorkspace returns a path relative to GITHUB_WORKSPACE, as GitHub requires. Outside of the workspace, it
+// returns the path unchanged.
 func inWorkspace(path string) string {
 	if workspace := os.Getenv("GITHUB_WORKSPACE"); workspace != "" {
 		absolute, err := filepath.Abs(path)
@@ -306,14 +305,14 @@ func inWorkspace(path string) string {
 	return filepath.ToSlash(path)
 }
 
-// findingsIn returns the problems of prompt files and of the definitions in them.
+// findingsIn returns the problems of prompt files, and of the catalog.
 func findingsIn(s *snapshot.Snapshot) (findings []config.Finding) {
 	findings = fileFindings(s)
 	for _, r := range catalog.Summarized(append(s.Reports(), publish.Unmatched(s)...)) {
 		switch r.Kind {
-		case catalog.BrokenFile, catalog.PartlyServed: // they are findings already
+		case catalog.BrokenFile, catalog.PartlyServed: // fileFindings has returned them
 		case catalog.Drift:
-			if len(s.Config.Lock) > 0 { // a missing lock file was reported
+			if len(s.Config.Lock) > 0 { // a missing lock file is reported elsewhere
 				findings = append(findings, drift(s, r))
 			}
 		default:
@@ -326,7 +325,7 @@ func findingsIn(s *snapshot.Snapshot) (findings []config.Finding) {
 	return findings
 }
 
-// fileFindings returns the problems of files. Equal problems of several upstreams are one finding.
+// fileFindings returns the problems of files. Equal problems of several upstreams become one finding.
 func fileFindings(s *snapshot.Snapshot) (findings []config.Finding) {
 	blocks, first, also := map[string]bool{}, map[files.Problem]int{}, map[int][]string{}
 	for _, u := range s.Upstreams {
@@ -334,7 +333,7 @@ func fileFindings(s *snapshot.Snapshot) (findings []config.Finding) {
 	}
 	for _, p := range s.FileProblems() {
 		mistake, isBlock := p, blocks[p.Place()]
-		if isBlock { // another upstream reports the same folder or team
+		if isBlock { // compare without the location: other upstreams may report the same folder or team
 			mistake.Path, mistake.Line = "", 0
 		}
 		at, known := first[mistake]

@@ -26,7 +26,7 @@ func (v *validateFlags) addClients(command *cobra.Command) {
 	v.who.addTo(command, v.app, "with --clients, the prompts of `PRINCIPAL`, for example user:alice,group:payments")
 }
 
-// checkClients refuses unknown clients, and flags without an effect.
+// checkClients returns a usage error for unknown clients, and for --as or --claims without an effect.
 func (v *validateFlags) checkClients() error {
 	switch {
 	case v.who.as != "" && len(v.clients) == 0:
@@ -43,7 +43,7 @@ func (v *validateFlags) checkClients() error {
 	return nil
 }
 
-// findLosses adds the losses of the clients in the flags.
+// findLosses adds the losses of the clients in --clients.
 func (v *validateFlags) findLosses(s *snapshot.Snapshot, found *validation) error {
 	if len(v.clients) == 0 {
 		return nil
@@ -68,15 +68,15 @@ func (v *validateFlags) findLosses(s *snapshot.Snapshot, found *validation) erro
 	return nil
 }
 
-// maxExamples bounds the prompts named in a line.
+// maxExamples bounds the prompts that a line names.
 const maxExamples = 3
 
-// lossChecks returns a line for each loss; losses of all prompts come first. If more than three
-// prompts have the same loss in the same clients, they share a line.
+// lossChecks returns a line for each loss; losses of all prompts come first. If more than maxExamples prompts
+// have the same loss in the same clients, they share a line.
 func lossChecks(s *snapshot.Snapshot, losses []clients.Loss) (checks []liveCheck) {
 	type group struct{ clients, kind, reason string }
 	groupOf := func(l clients.SharedLoss) group {
-		reason, _, _ := strings.Cut(l.Reason, ": ") // without the part about this prompt
+		reason, _, _ := strings.Cut(l.Reason, ": ") // without the detail about this prompt
 		return group{strings.Join(l.Titles, ", "), string(l.Kind), reason}
 	}
 	joined, prompts := clients.Join(losses), map[group][]string{}
@@ -102,7 +102,7 @@ func lossChecks(s *snapshot.Snapshot, losses []clients.Loss) (checks []liveCheck
 	return checks
 }
 
-// lossLocation returns the location of a prompt: its file, or a server's upstream block.
+// lossLocation returns the location of a prompt: the path of its file, or the server's upstream block.
 func lossLocation(s *snapshot.Snapshot, name string) string {
 	owner := s.Catalog.Lookup(name).Owners[0]
 	if prompt := inspect.FilePrompt(s, owner); prompt != nil {

@@ -26,8 +26,8 @@ import (
 	"github.com/promptweir/promptweir/upstream"
 )
 
-// maxClockOffset is the tolerated difference between a server's clock and this machine's. With a
-// larger difference, new tokens of one side may not be valid for the other.
+// maxClockOffset is the tolerated difference between a server's clock and this machine's. With a larger
+// difference, new tokens of one machine may not be valid on the other.
 const maxClockOffset = 30 * time.Second
 
 // checkStatus is the outcome of one check.
@@ -46,20 +46,20 @@ type liveCheck struct {
 	Status checkStatus `json:"status"`
 	// Text is the finding and, for problems, the remedy.
 	Text string `json:"text"`
-	// Upstream contains the results for an upstream; nil for other checks.
+	// Upstream contains the details of an upstream's check; nil for other checks.
 	Upstream *checkedUpstream `json:"upstream,omitempty"`
-	// location is the subject's PATH:LINE or PATH; empty if the subject is in no file.
+	// location is PATH:LINE or PATH of the problem; empty if it is in no file.
 	location string
 }
 
-// checkTitles are the titles of annotations.
+// checkTitles contains the titles of annotations for failed checks.
 var checkTitles = map[string]string{ //nolint:gochecknoglobals // a constant table
 	"upstream": "Upstream in trouble", "report": "Problem with a prompt", "pages": "More than one page",
 	"cursor_keys": "No cursor keys", "clock": "Clocks differ", "listener": "Cannot listen",
 	"store": "Store in trouble", "client": "Lost in a client", "skill": "Problem with a skill",
 }
 
-// checked returns a line of the checklist that is not about an upstream.
+// checked returns a line of the checklist, without details of an upstream.
 func checked(check string, status checkStatus, location, format string, args ...any) liveCheck {
 	return liveCheck{check, status, fmt.Sprintf(format, args...), nil, location}
 }
@@ -97,20 +97,20 @@ type checkedUpstream struct {
 	// Address is masked. Transport is a result of the negotiation.
 	Address   string `json:"address"`
 	Transport string `json:"transport,omitempty"`
-	// OffersPrompts is the server's declaration.
+	// OffersPrompts reports whether the server declares prompts.
 	OffersPrompts bool `json:"offers_prompts"`
 	// Milliseconds is the time from the start to the list or the failure.
 	Milliseconds int64 `json:"milliseconds"`
 }
 
-// check returns the line of the checklist for the upstream.
+// check returns the upstream's line of the checklist.
 func (u checkedUpstream) check(status checkStatus, text string) liveCheck {
 	return liveCheck{"upstream", status, text, &u, u.Place}
 }
 
-// checkLive starts the upstreams and adds the checks.
+// checkLive starts the upstreams, and adds the checks of --live.
 func (v *validateFlags) checkLive(ctx context.Context, cfg *config.Config, found *validation) error {
-	listeners := checkListeners(ctx, cfg) // before the gateway treats them as its own
+	listeners := checkListeners(ctx, cfg) // before withGateway registers the addresses as the gateway's own
 	return v.app.withGateway(ctx, cfg, func(g *gateway.Gateway) error {
 		waiting := v.app.tellLater(func() { v.app.warnOfWaiting(g.Snapshot()) })
 		took := awaitEach(ctx, g)
@@ -123,7 +123,8 @@ func (v *validateFlags) checkLive(ctx context.Context, cfg *config.Config, found
 	})
 }
 
-// awaitEach waits until each upstream has been listed or has failed, and returns the times by upstream.
+// awaitEach waits until each upstream has been listed or has failed, at most listedBound. It returns the time
+// that each upstream took, by name.
 func awaitEach(ctx context.Context, g *gateway.Gateway) map[string]time.Duration {
 	ctx, cancel := context.WithTimeout(ctx, listedBound)
 	defer cancel()
@@ -172,7 +173,7 @@ func checkUpstreams(s *snapshot.Snapshot, took map[string]time.Duration) (checks
 	return checks
 }
 
-// checkClock returns a line for a server whose clock differs from this machine's.
+// checkClock returns a line if the server's clock differs from this machine's by more than maxClockOffset.
 func checkClock(u *config.Upstream, state *upstream.State) []liveCheck {
 	offset, direction := state.ClockOffset, "ahead of"
 	if offset.Abs() <= maxClockOffset {
@@ -244,7 +245,8 @@ func checkStore(ctx context.Context, cfg *config.Config, sealer *seal.Sealer) []
 	return []liveCheck{line}
 }
 
-// checkListeners returns a line for each listen address: whether it is free, or used by a running gateway.
+// checkListeners returns a line for each listen address. An address that is free, or that a running gateway
+// uses, is OK.
 func checkListeners(ctx context.Context, cfg *config.Config) []liveCheck {
 	isRunning := isAdminListener(ctx, "http://"+cfg.Admin.Listen)
 	check := func(block, address string, place config.Place) liveCheck {
@@ -268,7 +270,7 @@ func checkListeners(ctx context.Context, cfg *config.Config) []liveCheck {
 	}
 }
 
-// summaryOf counts the checks by their outcome.
+// summaryOf returns the number of checks by status, for people.
 func summaryOf(checks []liveCheck) string {
 	counts := map[checkStatus]int{}
 	for i := range checks {

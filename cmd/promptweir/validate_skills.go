@@ -15,7 +15,7 @@ import (
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
-// maxSkillTexts bounds the texts of skills that are read.
+// maxSkillTexts bounds the number of texts of skills that are read.
 const maxSkillTexts = 1000
 
 var skillURI = regexp.MustCompile(`skill://[^\s<>"'` + "`" + `)\]]+`)
@@ -51,7 +51,7 @@ func checkSkills(ctx context.Context, g *gateway.Gateway) (checks []liveCheck) {
 					terminal.OneLine(explained(g.Snapshot(), err).Error())))
 				continue
 			}
-			contents, _ := wire.ParseArray(wire.Members(result).Get("contents")) // it was verified before
+			contents, _ := wire.ParseArray(wire.Members(result).Get("contents")) // Call has verified the result
 			for _, content := range contents {
 				text, _ := wire.Members(content).Text("text")
 				foreign := slices.DeleteFunc(skillURI.FindAllString(text, -1), isServed)

@@ -12,14 +12,14 @@ import (
 	"github.com/promptweir/promptweir/cmd/promptweir/internal/terminal"
 )
 
-// The linker sets these in a release.
+// The linker sets these variables in a release.
 var (
 	version string
 	commit  string //nolint:gochecknoglobals // as version
 	date    string //nolint:gochecknoglobals // of the commit, in RFC 3339
 )
 
-// build identifies this program, for example in bug reports.
+// build identifies this program's build, for example in bug reports.
 type build struct {
 	Version string `json:"version"`
 	// Commit and Date are empty if neither the linker nor the Go toolchain recorded them.
@@ -29,7 +29,7 @@ type build struct {
 	Platform string `json:"platform"`
 }
 
-// thisBuild returns the linker's values, or the Go toolchain's.
+// thisBuild returns the values that the linker set or, without them, those that the Go toolchain recorded.
 func thisBuild() build {
 	recorded := map[string]string{}
 	if info, ok := debug.ReadBuildInfo(); ok {

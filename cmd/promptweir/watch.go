@@ -12,18 +12,18 @@ const (
 	// firstPause and lastPause bound the backoff between a watcher's connections.
 	firstPause = time.Second
 	lastPause  = time.Minute
-	// leastRest is the minimum rest between runs. A rest is nine times as long as the run before
-	// it, up to lastPause, because a run may get all prompts.
+	// leastRest is the minimum rest between runs. A run may get all prompts, so the rest after it is nine
+	// times as long as the run, up to lastPause.
 	leastRest = 2 * time.Second
 	// runAgain is the delay before a failed run is repeated without a change.
 	runAgain = time.Minute
 )
 
-// watcher repeats a command's work for each change of the server's prompts.
+// watcher repeats the work of a command, run, for each change of the server's prompts.
 type watcher struct {
 	query *query
 	run   func(context.Context, *client.Session) error
-	// connect is the query's withSession, except in tests.
+	// connect is query.withSession, except in tests.
 	connect func(context.Context, client.SessionOptions, func(*client.Session) error) error
 }
 
@@ -31,7 +31,8 @@ func newWatcher(q *query, run func(context.Context, *client.Session) error) *wat
 	return &watcher{q, run, q.withSession}
 }
 
-// follow runs after each notification of the server, and reconnects if the connection is lost.
+// follow calls run once, then after each notification of the server, until ctx ends. It reconnects if the
+// connection is lost.
 func (w *watcher) follow(ctx context.Context) error {
 	wasConnected := false
 	var connected time.Time
@@ -52,11 +53,11 @@ func (w *watcher) follow(ctx context.Context) error {
 			return context.Cause(ctx)
 		case errors.Is(err, client.ErrNoStream):
 			return errors.New("the server does not say when its prompts change; run the command without --watch from time to time")
-		// If the first connection fails, the address or the token is probably wrong.
+		// Do not retry a failed first connection: the address or the token is probably wrong.
 		case !wasConnected:
 			return err
 		}
-		if time.Since(connected) > lastPause { // a short connection, as to an unstable server, keeps the backoff
+		if time.Since(connected) > lastPause { // after a short connection, the server may be unstable: keep the longer pause
 			pause = firstPause
 		}
 		w.query.app.warn("%v; connecting again in %s", err, pause)
@@ -68,7 +69,7 @@ func (w *watcher) follow(ctx context.Context) error {
 	}
 }
 
-// followSession calls run at each change until the stream ends, and returns the reason.
+// followSession calls run at each change until the stream of notifications ends, and returns the reason.
 func (w *watcher) followSession(
 	ctx context.Context, s *client.Session, changed <-chan struct{}, signal func(),
 ) (err error) {
@@ -103,7 +104,7 @@ func (w *watcher) followSession(
 			w.query.app.warn("%v", err)
 			again = time.After(runAgain)
 		}
-		select { // a change during the rest stays in the channel
+		select { // a change during the rest stays in changed
 		case <-ended:
 			return end()
 		case <-time.After(min(max(leastRest, 9*time.Since(begun)), lastPause)):
