@@ -192,13 +192,10 @@ func (d *diffFlags) loadAfter(
 	before *config.Config, path string,
 ) (after *config.Config, fallbacks []config.Kept, err error) {
 	after, fallbacks, diagnostics := config.LoadTolerant(path, d.lists.options(), before.TeamFiles)
-	if err := d.app.printDiagnostics(diagnostics); err != nil {
-		return nil, nil, err
+	if err = d.app.printDiagnostics(diagnostics); err == nil && after == nil {
+		err = errReported
 	}
-	if after == nil {
-		return nil, nil, errReported
-	}
-	return after, fallbacks, nil
+	return after, fallbacks, err
 }
 
 func isDifferent(c inspect.Comparison) bool { return len(c.Changes)+len(c.Prompts) > 0 }

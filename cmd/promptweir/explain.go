@@ -40,9 +40,7 @@ lists. The exit code is 1 if the prompt is not visible.`,
 	e.who.addTo(command, a, "`PRINCIPAL` to explain for, for example user:alice,group:payments")
 	e.lists.addTo(command)
 	addOutput(command, &e.output, formatText, formatJSON)
-	command.ValidArgsFunction = func(cmd *cobra.Command, args []string, word string) ([]cobra.Completion, cobra.ShellCompDirective) {
-		return (&query{app: a, lists: e.lists}).completePrompts(1)(cmd, args, word)
-	}
+	command.ValidArgsFunction = (&query{app: a}).completePrompts(1)
 	return command
 }
 

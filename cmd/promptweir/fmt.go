@@ -85,10 +85,7 @@ func (f *fmtFlags) format(paths []string) error {
 		}
 	}
 	if f.output == formatJSON {
-		result := struct {
-			Changed []string `json:"changed"`
-		}{changed}
-		if err := terminal.PrintJSON(f.app.out, result); err != nil {
+		if err := terminal.PrintJSON(f.app.out, map[string][]string{"changed": changed}); err != nil {
 			return err
 		}
 	}

@@ -67,13 +67,11 @@ func importFiles(a *app, team, envFile string, paths []string) error {
 		return err
 	}
 	made, err := clientfile.Team(team, t.files, nil)
+	if err == nil && envFile != "" {
+		err = writeEnvFile(envFile, made.Secrets)
+	}
 	if err != nil {
 		return fmt.Errorf("import: %w", err)
-	}
-	if envFile != "" {
-		if err := writeEnvFile(envFile, made.Secrets); err != nil {
-			return fmt.Errorf("import: %w", err)
-		}
 	}
 	_, err = a.out.Write(made.Text)
 	return err

@@ -63,7 +63,7 @@ func lockCommand(a *app) *cobra.Command {
 	command.Flags().StringVar(&l.filter.team, "team", "", "approve only the prompts of the `TEAM`")
 	completeFlag(command, "team", a.completeTeam)
 	command.Flags().BoolVar(&l.yes, "yes", false, "approve without asking")
-	command.ValidArgsFunction = (&query{app: a, lists: l.lists}).completePrompts(noBound)
+	command.ValidArgsFunction = (&query{app: a}).completePrompts(noBound)
 	addOutput(command, &l.output, formatText, formatJSON)
 	addEnvFile(command)
 	return command

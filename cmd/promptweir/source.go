@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"log/slog"
 	"net/url"
 	"os"
 	"slices"
@@ -143,7 +142,7 @@ func (q *query) withSession(
 		}
 	}
 	waiting := q.app.tellLater(func() { q.app.warn("waiting for %s", server.Name) })
-	session, err := client.ConnectFor(ctx, server, clientOptions(nil), options)
+	session, err := client.ConnectFor(ctx, server, client.Options{Name: gateway.Name, Version: buildVersion()}, options)
 	waiting.Stop()
 	if err == nil {
 		defer session.Close()
@@ -323,9 +322,4 @@ var urlRemedies = map[client.Kind]string{ //nolint:gochecknoglobals // a constan
 	client.NotMCP:             "correct the URL, or the server; a proxy in front of it may change its answers",
 	client.ListNotUsable:      "correct the server",
 	client.NoPromptsOffered:   "turn on the server's prompts",
-}
-
-// clientOptions returns the options of an MCP client. A nil logger discards records.
-func clientOptions(logger *slog.Logger) client.Options {
-	return client.Options{Logger: logger, Name: gateway.Name, Version: buildVersion()}
 }
