@@ -20,12 +20,12 @@ import (
 
 // app contains the standard streams and the global flags, for all commands.
 type app struct {
-	// out and err print only visible characters.
+	// out and err replace characters that are invisible or control a terminal.
 	in       io.Reader
 	out, err io.Writer
 	// raw contains the process's streams, for MCP messages and for diagnostics with colours.
 	raw streams
-	// flags tells a flag on the command line from a default.
+	// flags contains the flags, to distinguish a flag on the command line from a default.
 	flags     *pflag.FlagSet
 	config    string
 	logFormat string
@@ -52,7 +52,7 @@ func (a *app) warn(format string, args ...any) {
 
 var errNoConfig = &usageError{"--config PATH is required (or PROMPTWEIR_CONFIG)"}
 
-// whichConfig describes, in the help of a command, the configuration that setConfig chooses.
+// whichConfig describes, for the help of a command, which configuration setConfig chooses.
 const whichConfig = `default: --config, else what lies here:
 promptweir, gateway.hcl, or this folder if it has gateway.hcl and teams`
 

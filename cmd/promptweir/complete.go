@@ -27,7 +27,8 @@ var completionBound = 2 * time.Second //nolint:gochecknoglobals // only tests ch
 // nothing. They may contact the server at --url, but no server of a configuration: pressing Tab must not
 // start servers.
 
-// completePrompts completes names of prompts, as the first words of a command up to the given number.
+// completePrompts completes the names of prompts in the first words of a command line. arguments is the
+// maximum number of these words.
 func (q *query) completePrompts(arguments int) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, _ string) (names []cobra.Completion, _ cobra.ShellCompDirective) {
 		if len(args) >= arguments {
@@ -66,8 +67,8 @@ func (q *query) skillNames(ctx context.Context) []cobra.Completion {
 	return q.promptNames(ctx)
 }
 
-// completeGet completes the name of a prompt, then the names of its arguments and, after =, their
-// values.
+// completeGet completes the words of get: the name of a prompt, then the names of its arguments and, after =,
+// their values.
 func (q *query) completeGet(
 	cmd *cobra.Command, args []string, word string,
 ) (words []cobra.Completion, _ cobra.ShellCompDirective) {

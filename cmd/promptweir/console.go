@@ -14,7 +14,7 @@ import (
 	"github.com/promptweir/promptweir/gateway/admin"
 )
 
-// maxCode bounds the file that contains a link's code, in bytes.
+// maxCode bounds the file that contains the code of the console's link, in bytes.
 const maxCode = 100
 
 func consoleCommand(a *app) *cobra.Command {

@@ -36,7 +36,8 @@ func wantArgs(least, most int, needed string) cobra.PositionalArgs {
 	}
 }
 
-// flagError returns the error for wrong flags. For an unknown flag it suggests a similar one.
+// flagError returns the usage error for an error of package pflag. For an unknown flag it suggests a similar
+// one.
 func flagError(cmd *cobra.Command, err error) error {
 	if invalid, ok := errors.AsType[*pflag.InvalidValueError](err); ok {
 		flag := "--" + invalid.GetFlag().Name
@@ -98,7 +99,8 @@ func addSecret(flags *pflag.FlagSet, value *string, variable, usage string) {
 	flags.Lookup(name).DefValue = ""
 }
 
-// parseURL parses an http or https URL. Errors begin with what, a flag or a command, and suggest example.
+// parseURL parses an http or https URL. Errors begin with what, which is a flag or a command. They end with
+// example, which is an address without http://.
 func parseURL(what, address, example string) (*url.URL, error) {
 	u, err := url.Parse(address)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {

@@ -117,7 +117,8 @@ func (f *fmtFlags) printDiff(file config.Formatted) error {
 	return err
 }
 
-// formatInput formats standard input for editors. It prints the result even without changes.
+// formatInput formats standard input, for editors. Without --check and --diff, it prints the text even if
+// nothing changes.
 func (f *fmtFlags) formatInput(args []string) error {
 	if len(args) > 1 || f.output == formatJSON {
 		return &usageError{"fmt -: formats standard input alone, and prints it as text"}

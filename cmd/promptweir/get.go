@@ -97,7 +97,8 @@ func (g *getter) run(ctx context.Context, name string, arguments wire.Object) er
 	return g.printMessages(name, result)
 }
 
-// withSource calls use with the server at --url, or with a gateway for the configuration.
+// withSource calls use with the source of the prompts: the server at --url, or a gateway that runs for the
+// configuration.
 func (g *getter) withSource(ctx context.Context, use func(promptSource) error) error {
 	if g.query.url != "" {
 		return g.query.withSession(ctx, client.SessionOptions{}, func(s *client.Session) error {
@@ -116,7 +117,8 @@ func (g *getter) withSource(ctx context.Context, use func(promptSource) error) e
 	})
 }
 
-// maxValue bounds a value from a file or standard input, in bytes. The gateway bounds requests likewise.
+// maxValue bounds a value from a file or standard input, in bytes. It equals the gateway's bound for
+// requests.
 const maxValue = 4 << 20
 
 // readArguments returns the arguments in words such as ARG=VALUE; nil without words. The values @FILE and -
@@ -278,7 +280,7 @@ func (g *getter) explainFailure(ctx context.Context, source promptSource, name s
 	case suggestion != "":
 		troubles = nil
 	}
-	for _, t := range troubles { // any upstream may rename a prompt, so without a better explanation, print the problems of all
+	for _, t := range troubles { // any of these upstreams may have the prompt
 		g.query.app.warn("%s", t.text)
 	}
 	return fmt.Errorf("%w%s", failure, suggestion)

@@ -30,7 +30,8 @@ type saver struct {
 	count int
 }
 
-// newSaver returns a saver for the messages of a prompt; nil, which saves nothing, for the folder "".
+// newSaver returns a saver for the messages of a prompt. For the folder "", it returns nil, which saves
+// nothing.
 func newSaver(folder, prompt string) *saver {
 	if folder == "" {
 		return nil

@@ -36,7 +36,7 @@ type promptSource interface {
 // trouble is a problem of an upstream. text is a sentence about it.
 type trouble struct {
 	upstream, text string
-	// isFile is true if the problem is broken files, and the list has all other prompts.
+	// isFile is true if some prompt files have errors. The list then has all other prompts of the upstream.
 	isFile bool
 	// files are the broken files, if the server lists them.
 	files []brokenFile

@@ -110,7 +110,7 @@ func (t *trial) addClientFiles(paths []string) error {
 		if err := t.addClientFile(path); err != nil {
 			return err
 		}
-		// A typical settings file of VS Code has no servers.
+		// Most settings files of VS Code have no servers.
 		if last := len(t.files) - 1; !isNamed && len(clientfile.Servers(t.files[last])) == 0 {
 			t.files = t.files[:last]
 		}

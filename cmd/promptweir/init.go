@@ -71,7 +71,7 @@ func newPaths(files fs.FS, folder string) (paths []string, err error) {
 			return err
 		}
 		if entry.IsDir() {
-			if info, err := os.Lstat(path); name != "." && err == nil && !info.IsDir() { // a link may lead anywhere
+			if info, err := os.Lstat(path); name != "." && err == nil && !info.IsDir() { // also for a link, which may lead anywhere
 				return fmt.Errorf("%s is no folder, so nothing was written; name another folder", path)
 			}
 			return nil

@@ -218,7 +218,7 @@ func partialOf(troubles []snapshot.Trouble) jsontext.Value {
 func troublesIn(partial jsontext.Value) (troubles []trouble) {
 	var upstreams []partialUpstream
 	if json.Unmarshal(partial, &upstreams) != nil {
-		return nil // nil, or from a server that is not promptweir
+		return nil // there is no value, or the server is not promptweir
 	}
 	for _, u := range upstreams {
 		since := ""

@@ -54,7 +54,7 @@ func (q *query) printList(l listing, filter *listFilter) error {
 	return terminal.WriteTable(q.app.out, rows)
 }
 
-// printChanges prints the names of new, changed and removed prompts.
+// printChanges prints the names of new (+), changed (~) and removed (-) prompts.
 func (q *query) printChanges(before, after []listedPrompt) error {
 	var text strings.Builder
 	was := map[string]string{}

@@ -118,7 +118,8 @@ func (l *lockFlags) lock(ctx context.Context) error {
 	})
 }
 
-// isWanted shows a person at a terminal the changes, and asks for approval.
+// isWanted shows the changes and asks for approval, if the user is at a terminal. Otherwise, with --yes, or
+// without changes, it returns true.
 func (l *lockFlags) isWanted(ctx context.Context, changes []config.LockChange) (bool, error) {
 	prompter := terminal.NewPrompter(l.app.in)
 	if l.yes || prompter == nil || len(changes) == 0 {
@@ -142,8 +143,8 @@ func (l *lockFlags) selected(before, after config.Lock, s *snapshot.Snapshot) co
 	return config.NewLock(slices.Concat(before, after))
 }
 
-// merged returns the lock for the current lists. Without a list of an upstream, it contains the upstream's
-// approved definitions.
+// merged returns the lock for the current lists. If the list of an upstream is unknown, the upstream's
+// approved definitions stay.
 func (l *lockFlags) merged(before config.Lock, s *snapshot.Snapshot) config.Lock {
 	unlisted := s.Unlisted()
 	if len(unlisted) > 0 {

@@ -116,7 +116,7 @@ func newRoot(a *app) *cobra.Command {
 	flags.Lookup("log-format").DefValue = "" // otherwise help would print a second default
 	addChoice(root, flags, &a.logLevel, "log-level", "",
 		"lowest `LEVEL` to log: debug, info, warn or error", "debug", "info", "warn", "error")
-	// Commands and flags without a completion must not complete file names.
+	// By default, words and flags are not completed as file names.
 	root.CompletionOptions.SetDefaultShellCompDirective(cobra.ShellCompDirectiveNoFileComp)
 	// Help lists the commands in this order, in which people need them.
 	addGroup(root, "Run a gateway:", tryCommand(a), serveCommand(a), stdioCommand(a), reloadCommand(a), consoleCommand(a),

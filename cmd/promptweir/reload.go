@@ -35,8 +35,8 @@ team's file.`,
 	return command
 }
 
-// reloadGateway makes a running gateway reload, and prints the outcome. A refused configuration, or a team
-// file that is left out, is errReported.
+// reloadGateway makes a running gateway reload, and prints the outcome. It returns errReported if the gateway
+// refuses the configuration or leaves out a team's file.
 func reloadGateway(ctx context.Context, a *app, f adminFlags, output string) error {
 	base, err := a.adminURL(f.url)
 	if err != nil {

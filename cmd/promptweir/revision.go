@@ -43,7 +43,7 @@ func (r repository) command(ctx context.Context, args ...string) *exec.Cmd {
 		"-c", "safe.bareRepository=explicit", "-c", "protocol.allow=never",
 		"-c", "core.fsmonitor=false", "-c", "core.hooksPath=" + os.DevNull,
 	}, args...)
-	command := exec.CommandContext(ctx, "git", args...) //nolint:gosec // the caller's arguments contain no untrusted options
+	command := exec.CommandContext(ctx, "git", args...) //nolint:gosec // no argument from outside begins with a hyphen
 	command.Dir = r.folder
 	// GIT_ALLOW_PROTOCOL also works in versions without GIT_NO_LAZY_FETCH, and overrides the repository's
 	// settings.
@@ -91,7 +91,7 @@ func (r repository) write(ctx context.Context, tree, folder string) error {
 	var objects strings.Builder
 	for line := range strings.SplitSeq(list, "\x00") {
 		about, path, _ := strings.Cut(line, "\t")
-		if fields := strings.Fields(about); len(fields) == 3 && fields[1] == "blob" { // otherwise it is a submodule
+		if fields := strings.Fields(about); len(fields) == 3 && fields[1] == "blob" { // skips submodules
 			files = append(files, entry{filepath.FromSlash(path), fields[0] == "120000"})
 			objects.WriteString(fields[2] + "\n")
 		}

@@ -31,7 +31,7 @@ type query struct {
 	who                principalFlags
 	url, token, output string
 	caFile             string
-	isTokenGiven       func() bool // true if the token is from the flag, not from the variable; nil for commands without --url
+	isTokenGiven       func() bool // reports whether --token is set; nil for commands without --url
 	// isDefault is true if url is defaultEndpoint. If the server there is not promptweir, the command fails,
 	// and the error names the flags in required.
 	isDefault bool
@@ -77,7 +77,7 @@ func (q *query) credential(server *url.URL) (token string, err error) {
 	return q.token, nil
 }
 
-// defaultEndpoint is the server without --url, PROMPTWEIR_URL and a configuration. Tests replace it.
+// defaultEndpoint is used without --url, PROMPTWEIR_URL and a configuration. Tests replace it.
 var defaultEndpoint = "http://" + config.DefaultListen + config.DefaultPath //nolint:gochecknoglobals // only tests change it
 
 // chooseServer sets the URL from --url, PROMPTWEIR_URL or the default, in this order.
@@ -160,7 +160,7 @@ func (q *query) withSession(
 
 // isPromptweir reports whether a server identifies itself as promptweir.
 func isPromptweir(ctx context.Context, s *client.Session) bool {
-	// promptweir supports this request. If it fails, there is no name.
+	// promptweir supports server/discover. If the request fails, the name is empty.
 	result, _ := s.Call(ctx, &client.Request{Method: wire.Discover}, nil)
 	name, _ := wire.Members(result.JSON).Object("_meta").Object(wire.MetaServerInfo).Text("name")
 	return name == gateway.Name
@@ -291,7 +291,7 @@ func connectError(ctx context.Context, server config.Upstream, err error) error 
 			cause.Remedy = "pass another with --token, or in PROMPTWEIR_TOKEN for the address in PROMPTWEIR_URL"
 		}
 	case client.NothingThere, client.WebPage, client.NotMCP:
-		u, _ := url.Parse(server.URL) // serverAt got it from a URL
+		u, _ := url.Parse(server.URL) // it was formatted from a URL
 		if isAdminListener(ctx, u.Scheme+"://"+u.Host) {
 			return fmt.Errorf("%s is a gateway's admin listener: use its endpoint for clients, "+
 				"for example http://%s", server.Name, config.DefaultListen+config.DefaultPath)

@@ -157,7 +157,7 @@ func (y *syncer) run(ctx context.Context, s *client.Session) error {
 	}
 	for _, definition := range list.Definitions {
 		p := y.prompt(ctx, s, definition)
-		// Stop now: otherwise each remaining prompt would print a line that it has no text.
+		// Stop now: otherwise a line would be printed for each remaining prompt, because its get fails.
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
@@ -167,7 +167,7 @@ func (y *syncer) run(ctx context.Context, s *client.Session) error {
 		if err := write(&p); err != nil {
 			return err
 		}
-		delete(broken, p.Name) // its last good text is served
+		delete(broken, p.Name) // the gateway serves its last good text
 	}
 	for _, name := range slices.Sorted(maps.Keys(broken)) {
 		absent := fmt.Errorf("its file has an error: %s", broken[name])
@@ -250,7 +250,7 @@ func (y *syncer) prompt(ctx context.Context, s *client.Session, definition jsont
 	d := describe(definition)
 	p := syncdir.Prompt{Name: d.Name, Description: d.Description, Definition: parsed.Hash}
 	isTemplate := string(wire.Members(definition).Object("_meta").Get(files.MetaTemplate)) == "true"
-	var optional []int // the numbers of optional arguments, from 1 like marks
+	var optional []int // the optional arguments by number, counted from 1 like marks
 	for _, a := range d.Arguments {
 		switch {
 		case isTemplate:

@@ -89,7 +89,7 @@ not name.`,
 	return command
 }
 
-// sayWhatIsServed prints the number of prompts, and the number of sources that were listed.
+// sayWhatIsServed prints the number of served prompts, and how many of the sources were listed.
 func (a *app) sayWhatIsServed(s *snapshot.Snapshot) {
 	listed := 0
 	for _, state := range s.States {
@@ -242,7 +242,7 @@ func (t *trial) addFolder(named string, patterns []string) error {
 			}
 		}
 	}
-	// A configuration recognises a Gemini command by the folder commands in its pattern.
+	// A configuration recognises Gemini commands by a folder "commands" in the pattern.
 	if at := strings.LastIndex(filepath.ToSlash(actual)+"/", "/commands/"); at >= 0 && commands.format == config.FormatGemini {
 		f.path, f.patterns = actual[:at], []string{escapePattern(filepath.ToSlash(actual[at+1:])) + "/" + f.patterns[0]}
 	}

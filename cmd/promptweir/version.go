@@ -15,7 +15,7 @@ import (
 // The linker sets these variables in a release.
 var (
 	version string
-	commit  string //nolint:gochecknoglobals // as version
+	commit  string //nolint:gochecknoglobals // set by the linker
 	date    string //nolint:gochecknoglobals // of the commit, in RFC 3339
 )
 

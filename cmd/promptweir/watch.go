@@ -19,7 +19,7 @@ const (
 	runAgain = time.Minute
 )
 
-// watcher repeats the work of a command, run, for each change of the server's prompts.
+// watcher calls run for each change of the server's prompts.
 type watcher struct {
 	query *query
 	run   func(context.Context, *client.Session) error

@@ -13,7 +13,7 @@ import (
 
 // Loss is a part of a prompt that a client hides, cuts or garbles.
 type Loss struct {
-	// Prompt is the exposed name, Client the client's name, and Title its title.
+	// Prompt is the exposed name, Client the client's name, and Title the client's title.
 	Prompt string `json:"prompt"`
 	Client string `json:"client"`
 	Title  string `json:"title"`
@@ -37,7 +37,7 @@ type Prompt struct {
 type List struct {
 	entries   []*catalog.Entry
 	firstPage int
-	// grouped contains, for each behaviour, the names of the entries by their look in the client.
+	// grouped[way][look] contains the names of the entries with that look, see twins.
 	grouped map[string]map[string][]string
 }
 
@@ -51,7 +51,7 @@ func NewList(view *catalog.View, pageSize int) *List {
 	return l
 }
 
-// Losses returns the losses of a prompt of the list in the given clients.
+// Losses returns the losses of a prompt of the list in the given clients, in the order of the clients.
 func (l *List) Losses(of Prompt, clients []Client) (losses []Loss) {
 	p := read(of)
 	for i := range clients {
@@ -74,8 +74,8 @@ func (l *List) Losses(of Prompt, clients []Client) (losses []Loss) {
 	return losses
 }
 
-// ForVariants returns the remedy for a gateway with these variants on. It does not tell operators to turn on
-// a variant that is on.
+// ForVariants returns the remedy for a gateway with these variants on. It leaves out settings for variants
+// that are already on.
 func (l *Loss) ForVariants(on []string) string {
 	remedy := l.Remedy
 	for _, variant := range []string{"flat", "tools"} {

@@ -53,8 +53,8 @@ type Registration struct {
 	Scopes []string
 }
 
-// RegistrationOf returns the registered client of an auth block, from the first issuer that has
-// one.
+// RegistrationOf returns the registration in an auth block, from the first issuer that has one; the zero
+// value for none.
 func RegistrationOf(auth *config.Auth) Registration {
 	if AccessOf(auth) == SignIn {
 		for _, j := range auth.JWTs {
@@ -90,7 +90,7 @@ type Client struct {
 	Where string
 	// Text is a command for a shell, or the content of a file.
 	Text string
-	// Then tells the user the next steps, in sentences.
+	// Then contains the user's next steps, in sentences.
 	Then string
 	// Cannot explains why the client shows no prompts at this endpoint, with a remedy; empty if it
 	// shows prompts.
@@ -235,7 +235,7 @@ func codex(endpoint, name string, access Access, r Registration, then, cannot st
 	return Client{Name: "codex", Where: "in a shell", Text: text, Then: then, Cannot: cannot}
 }
 
-// goose returns the settings of goose, in a YAML file.
+// goose returns the client goose, whose file is YAML.
 func goose(endpoint, name string, headers map[string]string, r Registration, then string) Client {
 	extension := map[string]any{"enabled": true, "type": "streamable_http", "name": name, "uri": endpoint}
 	maps.Copy(extension, r.settings("client_id", ""))

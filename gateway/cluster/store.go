@@ -46,7 +46,7 @@ type State struct {
 	Since time.Time
 	// Err is the reason while Connected is false; nil before the first attempt. It may contain addresses.
 	Err error
-	// Opened counts how often the breaker opened.
+	// Opened counts the changes of Connected to false.
 	Opened uint64
 	// Evicts is the store's maxmemory-policy if the store drops keys when its memory is full; otherwise
 	// empty. Dropped keys are lost limits.

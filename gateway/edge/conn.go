@@ -147,9 +147,8 @@ func (d *deadline) begin() bool {
 	return d.reading
 }
 
-// end reports whether the result of a read is final.
+// end reports whether the result of a read is final. If it returns false, the caller reads again.
 func (d *deadline) end(err error, arm func(time.Time) error) bool {
-	// If a deadline fired too early, the result is not final, and the caller reads again.
 	fired := err != nil && errors.Is(err, os.ErrDeadlineExceeded)
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -28,7 +28,7 @@ type Ledger struct {
 	memory      int64
 	logger      *slog.Logger
 
-	// total is the number of bytes of all accounts. It is written under mu, and read without.
+	// total is the number of bytes of all reservations. It is written under mu, and read without mu.
 	total atomic.Int64
 
 	mu       sync.Mutex // guards the fields below, and all accounts

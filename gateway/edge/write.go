@@ -54,7 +54,8 @@ func abandon(c *Conn, w http.ResponseWriter) {
 // gathered collects the server's output on a connection during one call of [Write].
 type gathered struct {
 	body [][]byte // the caller's parts
-	// writes are slices of body or of copied. writeAll consumes unsent.
+	// writes contains the output in order, as slices of body or of copied. unsent is a copy that writeAll
+	// consumes.
 	writes, unsent net.Buffers
 	copied         []byte
 }
@@ -64,7 +65,7 @@ var pool = sync.Pool{ //nolint:gochecknoglobals // a pool is shared by nature
 }
 
 func (g *gathered) add(p []byte) {
-	if !g.ofBody(p) { // p is the server's buffer, which it reuses
+	if !g.ofBody(p) { // copy p: it is the server's buffer, which the server reuses
 		start := len(g.copied)
 		g.copied = append(g.copied, p...)
 		p = g.copied[start:]

@@ -182,7 +182,7 @@ func With(ctx context.Context, cfg *config.Config, opts gateway.Options, use fun
 	return errors.Join(err, group.Wait())
 }
 
-// exitSignal is added to a signal's number for the exit code, as in shells.
+// exitSignal plus a signal's number is the exit code after that signal, as in shells.
 const exitSignal = 128
 
 // SignalError is the cause for which the context of [UntilSignal] ends.
@@ -195,7 +195,7 @@ func (s *SignalError) Error() string {
 	return s.Is.String()
 }
 
-// ExitCode returns the shells' exit code for this signal.
+// ExitCode returns the exit code after this signal, as in shells.
 func (s *SignalError) ExitCode() int {
 	number, _ := s.Is.(syscall.Signal)
 	return exitSignal + int(number)
@@ -222,8 +222,8 @@ func surviveBrokenPipes() {
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 }
 
-// tell notifies systemd for units with Type=notify (sd_notify(3)). Without systemd it does nothing. After
-// SdNotifyReloading, send SdNotifyReady, even if the reload failed.
+// tell sends a state to systemd, for units with Type=notify (sd_notify(3)). Without systemd it does nothing.
+// After SdNotifyReloading, send SdNotifyReady, even if the reload failed.
 func (p *process) tell(state string) {
 	if _, err := systemd.SdNotify(false, state); err != nil {
 		p.logger.Warn("service manager not notified", slog.String("state", state),
@@ -253,7 +253,8 @@ func maxConnections(limit int, memory int64, upstreams []config.Upstream) int {
 			needed += upstreams[i].Concurrency
 		}
 	}
-	// The upstreams get the descriptors that they may need, between a quarter and a half of the limit.
+	// Reserve the descriptors that the upstreams may need, but at least a quarter and at most a half of the
+	// limit.
 	connections := limit - min(max(needed, limit/4), limit/2)
 	if memory > 0 {
 		connections = min(connections, int(memory/2/connectionMemory))

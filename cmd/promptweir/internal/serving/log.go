@@ -112,7 +112,7 @@ func (w *logWriter) run() {
 		records, lost, closed := w.waiting, w.lost, w.closed
 		w.waiting, w.lost = spare[:0], 0
 		w.mu.Unlock()
-		_, _ = w.out.Write(records) // a failure of the log can be reported nowhere
+		_, _ = w.out.Write(records) // there is nowhere to report a failure of the log
 		spare = records
 		if lost > 0 {
 			w.dropped(lost)

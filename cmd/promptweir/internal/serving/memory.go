@@ -119,7 +119,7 @@ func readCollection() collection {
 		{Name: "/gc/heap/live:bytes"},
 		{Name: "/gc/heap/allocs:bytes"},
 		{Name: "/cpu/classes/gc/total:cpu-seconds"},
-		// The time on idle processors is free, so it is subtracted.
+		// Collection on processors that are otherwise idle costs nothing: this time is subtracted.
 		{Name: "/cpu/classes/gc/mark/idle:cpu-seconds"},
 	}
 	metrics.Read(samples)

@@ -28,7 +28,7 @@ func Short(text string) string {
 }
 
 // header returns the comment at the top of a file, which names promptweir, the source and the prompt. It ends
-// with an empty line for the seal.
+// with the line of the seal, still without the hash.
 func header(p *Prompt, source string) string {
 	taken := ""
 	if !p.Taken.IsZero() {
@@ -46,7 +46,7 @@ func quote(text string) string {
 	return strings.ReplaceAll(string(wire.Quote(text)), "--", `-\u002d`)
 }
 
-// seal returns content with the hash in its sealLine.
+// seal returns the content of a file, with the hash in the line of the seal.
 func seal(path, content string) []byte {
 	before, after, _ := strings.Cut(content, sealLine+"\n")
 	return []byte(before + sealLine + hash(path, before+after) + "\n" + after)

@@ -34,7 +34,7 @@ type Target struct {
 }
 
 // live is syntax in a text that a client interprets. find reports whether a text has it. does is the effect,
-// as a verb for messages.
+// to follow the client's title in messages.
 type live struct {
 	find func(text string) bool
 	does string
@@ -123,13 +123,13 @@ func (t *Target) folder() (base, within string, err error) {
 	return base, filepath.Join(t.home, filepath.FromSlash(t.within)), err
 }
 
-// claudePlace returns the placeholder of one word, by the argument's name: unlike $1, it becomes empty if
-// people omit the word. For a single argument, it returns the placeholder of all words.
+// claudePlace returns the placeholder of one word, by the argument's name. Claude Code replaces a name by
+// nothing if people omit the word. For a single argument, it returns the placeholder of all words.
 func claudePlace(p *Prompt, names []string, argument int, next string) string {
 	switch {
 	case len(p.Arguments) == 1:
 		return "$ARGUMENTS"
-	// The following text would become part of a name.
+	// Use the number: the following text would become a part of the name.
 	case next != "" && (next[0] == '[' || isWordByte(next[0])):
 		return "$ARGUMENTS[" + strconv.Itoa(argument) + "]"
 	}

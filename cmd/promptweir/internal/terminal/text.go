@@ -28,7 +28,7 @@ func PrintableJSON(w io.Writer) io.Writer {
 	return printable{w, func(text []byte) []byte { return wire.Escaped(text, isShown) }}
 }
 
-// printable passes texts on to a writer, converted by make.
+// printable is a writer that first converts each text by make.
 type printable struct {
 	to   io.Writer
 	make func(text []byte) []byte
