@@ -173,11 +173,8 @@ func sameHost(a, b string) bool {
 		return isWildcard(b) || IsLoopback(b)
 	case isWildcard(b):
 		return IsLoopback(a)
-	case IsLoopback(a) && IsLoopback(b):
-		return isLocalhost(a) || isLocalhost(b) || sameIP(a, b)
-	default:
-		return sameIP(a, b)
 	}
+	return isLocalhost(a) && IsLoopback(b) || IsLoopback(a) && isLocalhost(b) || sameIP(a, b)
 }
 
 // isWildcard reports whether listening on a host means all addresses.
@@ -199,12 +196,9 @@ func isLocalhost(host string) bool {
 }
 
 func sameIP(a, b string) bool {
-	x, err := netip.ParseAddr(a)
-	if err != nil {
-		return false
-	}
-	y, err := netip.ParseAddr(b)
-	return err == nil && x.Unmap() == y.Unmap()
+	x, errX := netip.ParseAddr(a)
+	y, errY := netip.ParseAddr(b)
+	return errX == nil && errY == nil && x.Unmap() == y.Unmap()
 }
 
 // hostOf returns the host of a URL for comparisons: in lower case, without a dot at the end.

@@ -301,11 +301,7 @@ func TokenBlock(t Token) (string, error) {
 	var text strings.Builder
 	fmt.Fprintf(&text, "auth {\n  token %s {\n    sha256 = %q\n", label(t.Subject), hex.EncodeToString(t.SHA256[:]))
 	if len(t.Groups) > 0 {
-		groups := make([]string, len(t.Groups))
-		for i, group := range t.Groups {
-			groups[i] = label(group)
-		}
-		fmt.Fprintf(&text, "    groups = [%s]\n", strings.Join(groups, ", "))
+		fmt.Fprintf(&text, "    groups = [%s]\n", strings.Join(hclread.Each(t.Groups, label), ", "))
 	}
 	if t.As != "" {
 		fmt.Fprintf(&text, "    as = %q\n", t.As)

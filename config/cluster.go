@@ -148,14 +148,12 @@ func parseStore(s string) (Store, error) {
 // readQuery reads master_set and sentinel_password.
 func (s *Store) readQuery(query string) error {
 	values, err := url.ParseQuery(query)
+	isValid := err == nil
 	for name, all := range values {
-		if len(all) > 1 || all[0] == "" || name != "master_set" && name != "sentinel_password" {
-			// The text below replaces this error.
-			err = errors.New("")
-		}
+		isValid = isValid && len(all) == 1 && all[0] != "" && (name == "master_set" || name == "sentinel_password")
 	}
 	s.MasterSet, s.SentinelPassword = values.Get("master_set"), values.Get("sentinel_password")
-	if err != nil || s.MasterSet == "" && s.SentinelPassword != "" {
+	if !isValid || s.MasterSet == "" && s.SentinelPassword != "" {
 		return errors.New(`has unknown parameters; it takes master_set, the Sentinels' name for ` +
 			`the store, and with that sentinel_password`)
 	}

@@ -194,14 +194,12 @@ func masks(texts []hclread.Text) []string {
 	if !slices.ContainsFunc(texts, func(t hclread.Text) bool { return t.Sensitive }) {
 		return nil
 	}
-	maskedTexts := make([]string, len(texts))
-	for i, t := range texts {
-		maskedTexts[i] = t.Value
+	return hclread.Each(texts, func(t hclread.Text) string {
 		if t.Sensitive {
-			maskedTexts[i] = masked
+			return masked
 		}
-	}
-	return maskedTexts
+		return t.Value
+	})
 }
 
 func secretMap(

@@ -143,11 +143,7 @@ func (f *Files) Raise() string {
 }
 
 func (f *Files) patternTexts() string {
-	texts := make([]string, len(f.Patterns))
-	for i, p := range f.Patterns {
-		texts[i] = p.String()
-	}
-	return strings.Join(texts, " ")
+	return strings.Join(hclread.Each(f.Patterns, PathPattern.String), " ")
 }
 
 // FileFormat is the format of prompt files.

@@ -237,13 +237,7 @@ func (g *Gateway) decodeSeparator(b *hclread.Block) {
 // maxDrain bounds the time that a gateway takes to stop.
 const maxDrain = time.Hour
 
-func parseDrain(s string) (time.Duration, error) {
-	d, err := time.ParseDuration(s)
-	if err != nil || d < 0 || d > maxDrain {
-		return 0, errors.New(`is not a duration from "0s" to "1h"; write it like "10s"`)
-	}
-	return d, nil
-}
+func parseDrain(s string) (time.Duration, error) { return durationUpTo(s, maxDrain, "1h", "10s") }
 
 // checkPublicURL warns if the gateway may send clients to a wrong address to authenticate.
 func checkPublicURL(r *hclread.Reader, cfg *Config) {

@@ -2,7 +2,6 @@ package config
 
 import (
 	"errors"
-	"fmt"
 	"math"
 	"net/textproto"
 	"net/url"
@@ -208,10 +207,4 @@ func checkScope(s string) error {
 	return nil
 }
 
-func parseLeeway(s string) (time.Duration, error) {
-	d, err := time.ParseDuration(s)
-	if err != nil || d < 0 || d > maxLeeway {
-		return 0, fmt.Errorf(`is not a duration from "0s" to "%gm"; write it like "30s"`, maxLeeway.Minutes())
-	}
-	return d, nil
-}
+func parseLeeway(s string) (time.Duration, error) { return durationUpTo(s, maxLeeway, "5m", "30s") }

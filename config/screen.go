@@ -98,8 +98,8 @@ func parseForbidden(b *hclread.Block, s string) (*regexp.Regexp, error) {
 	if err != nil {
 		return nil, err
 	}
-	if program.Regexp().MatchString("") { // such as "x*", probably meant as "x"
+	if program.MatchString("") { // such as "x*", probably meant as "x"
 		return nil, errors.New("matches the empty text, and therefore every text; correct it")
 	}
-	return program.Regexp(), nil
+	return program.Regexp, nil
 }

@@ -104,11 +104,7 @@ func IsRandom(text string) bool {
 func warnOfSecrets(b *hclread.Block, attributes ...string) {
 	for _, name := range attributes {
 		keys, texts := b.Literals(name)
-		words := make([]string, len(texts))
-		for i, t := range texts {
-			words[i] = t.Value
-		}
-		hidden := hideWords(words)
+		hidden := hideWords(hclread.Each(texts, func(t hclread.Text) string { return t.Value }))
 		for i, t := range texts {
 			isWord := name == "command" && hidden[i] != t.Value
 			if isSetting(t.Value) || !isWord && !isWrittenSecret(keys[i], t.Value) {

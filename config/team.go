@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/promptweir/promptweir/config/internal/hclread"
@@ -211,9 +212,5 @@ func warnUnusedPatterns(b *hclread.Block, r Rule, starts []string, t Team, separ
 
 // alternatives joins quoted words with "or".
 func alternatives(words []string) string {
-	quoted := make([]string, len(words))
-	for i, w := range words {
-		quoted[i] = fmt.Sprintf("%q", w)
-	}
-	return strings.Join(quoted, " or ")
+	return strings.Join(hclread.Each(words, strconv.Quote), " or ")
 }

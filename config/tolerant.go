@@ -125,7 +125,9 @@ func (d *decoder) withErrors(diags Diagnostics) (kept []Kept, ok bool) {
 		}
 		k := Kept{File: name, Teams: file.Labels("team"), Out: !wasInUse}
 		if wasInUse {
-			k.Teams = labelsIn(text.Reveal())
+			previous := hclread.New(rootSchema(), hclread.Options{})
+			previous.Parse("", []byte(text.Reveal()))
+			k.Teams = previous.Labels("team")
 		}
 		slices.Sort(k.Teams)
 		k.Teams = slices.Compact(k.Teams)
@@ -143,12 +145,6 @@ func isTeams(file *hclread.File, wasInUse bool) bool {
 		return hasTeam && wasInUse
 	}
 	return hasTeam || wasInUse
-}
-
-func labelsIn(text string) []string {
-	r := hclread.New(rootSchema(), hclread.Options{})
-	r.Parse("", []byte(text))
-	return r.Labels("team")
 }
 
 // checkLabels reports a team whose label is also in a file that does not parse.

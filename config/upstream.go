@@ -338,6 +338,15 @@ func parseDuration(s string) (time.Duration, error) {
 	return d, nil
 }
 
+// durationUpTo reads a duration from 0 to most. written is the spelling of most for messages.
+func durationUpTo(s string, most time.Duration, written, example string) (time.Duration, error) {
+	d, err := time.ParseDuration(s)
+	if err != nil || d < 0 || d > most {
+		return 0, fmt.Errorf("is not a duration from \"0s\" to %q; write it like %q", written, example)
+	}
+	return d, nil
+}
+
 // parseTimeout reads a duration of at most maxTimeout.
 func parseTimeout(s string) (time.Duration, error) {
 	if d, err := time.ParseDuration(s); err == nil && d > maxTimeout {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/go-json-experiment/json"
@@ -101,12 +102,8 @@ func (f *clientConfig) addInputs(raw jsontext.Value) {
 // looksLikeServers reports whether each member of an object has a command or a url.
 func looksLikeServers(root jsontext.Value) bool {
 	all := members(root)
-	for _, m := range all {
-		if find(m.value, "command") == nil && find(m.value, "url") == nil {
-			return false
-		}
-	}
-	return len(all) > 0
+	isOther := func(m member) bool { return find(m.value, "command") == nil && find(m.value, "url") == nil }
+	return len(all) > 0 && !slices.ContainsFunc(all, isOther)
 }
 
 // member is a member of a JSON object. A slice of members preserves their order, which a map would lose.
@@ -127,26 +124,25 @@ func members(raw jsontext.Value) []member {
 		if err != nil || name.Kind() == '}' {
 			return all
 		}
-		m := member{name: name.String()}
+		text := name.String() // before ReadValue, which reuses the memory of name
 		value, err := d.ReadValue()
 		if err != nil {
 			return all
 		}
-		m.value = value.Clone()
-		all = append(all, m)
+		all = append(all, member{text, value.Clone()})
 	}
 }
 
 // find returns the value at a path of names. Among duplicates, the last member counts.
 func find(raw jsontext.Value, path ...string) jsontext.Value {
 	for _, name := range path {
-		var found jsontext.Value
-		for _, m := range members(raw) {
+		all := members(raw)
+		raw = nil
+		for _, m := range all {
 			if m.name == name {
-				found = m.value
+				raw = m.value
 			}
 		}
-		raw = found
 	}
 	return raw
 }
@@ -163,6 +159,15 @@ func text(raw jsontext.Value) (s string, ok bool) {
 	default:
 		return "", false
 	}
+}
+
+// names returns the names of the members of a JSON object.
+func names(object jsontext.Value) map[string]bool {
+	names := map[string]bool{}
+	for _, m := range members(object) {
+		names[m.name] = true
+	}
+	return names
 }
 
 // elements returns the elements of a JSON array. Other values have no elements.

@@ -78,10 +78,7 @@ func (b *block) child(t *translator, server jsontext.Value, command string) {
 	if !ok && find(server, "args") != nil {
 		b.comments = append(b.comments, "Not imported: args is not a list of strings.")
 	}
-	t.own = map[string]bool{}
-	for _, m := range members(find(server, "env")) {
-		t.own[m.name] = true
-	}
+	t.own = names(find(server, "env"))
 	words := t.arguments(append([]string{command}, arguments...))
 	b.command = "[" + strings.Join(words, ", ") + "]"
 	b.set("command", b.command)

@@ -209,11 +209,7 @@ func newChecker(team string, machine *Machine) (*checker, error) {
 
 // team returns the team's block with the blocks of its servers.
 func (c *checker) team(blocks []*block) string {
-	texts := make([]string, len(blocks))
-	for i, b := range blocks {
-		texts[i] = b.write()
-	}
-	return "team " + quote(c.name) + " {\n" + strings.Join(texts, "\n") + "}\n"
+	return "team " + quote(c.name) + " {\n" + strings.Join(hclread.Each(blocks, (*block).write), "\n") + "}\n"
 }
 
 // leaveOutInvalid turns invalid blocks into comments.

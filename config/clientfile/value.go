@@ -51,10 +51,7 @@ func newVariables() *variables {
 
 // refer records the environment variables that a server's settings refer to.
 func (v *variables) refer(server jsontext.Value) {
-	own := map[string]bool{}
-	for _, m := range members(find(server, "env")) {
-		own[m.name] = true
-	}
+	own := names(find(server, "env"))
 	for _, m := range members(server) {
 		for _, at := range reference().FindAllSubmatch(m.value, -1) {
 			inside := string(at[1])

@@ -47,7 +47,7 @@ func Walk(root *os.Root, folder string, skip func(path string) bool, visit func(
 		return err
 	}
 	w := walker{root: root, actual: actual, skip: skip, visit: visit, seen: map[string]bool{}}
-	err = w.walk(w.resolve(File{Path: folder, Actual: folder}))
+	w.links = []File{{Path: folder, Actual: folder}}
 	for err == nil && len(w.links) > 0 {
 		next := w.links[0]
 		w.links = w.links[1:]

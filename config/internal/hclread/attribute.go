@@ -43,10 +43,7 @@ func OneOf[T ~string](words ...T) func(string) (T, error) {
 		if slices.Contains(words, T(s)) {
 			return T(s), nil
 		}
-		texts := make([]string, len(words))
-		for i, w := range words {
-			texts[i] = string(w)
-		}
+		texts := Each(words, func(w T) string { return string(w) })
 		return "", fmt.Errorf("is not one of: %s%s", strings.Join(texts, ", "), Suggest(s, texts))
 	}
 }

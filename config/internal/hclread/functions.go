@@ -133,7 +133,8 @@ var ErrTooMuchToMatch = &DiagnosticError{"Too much to match", "The texts are too
 
 // Program is a compiled regular expression with its cost.
 type Program struct {
-	regexp       *regexp.Regexp
+	*regexp.Regexp
+
 	instructions int
 	resultType   cty.Type
 }
@@ -183,9 +184,6 @@ func instructions(re *syntax.Regexp) int {
 	}
 	return count
 }
-
-// Regexp returns the compiled regular expression.
-func (p *Program) Regexp() *regexp.Regexp { return p.regexp }
 
 // instructionBytes is the memory of one instruction, about.
 const instructionBytes = 40
@@ -245,7 +243,7 @@ func RegexFunction(programs map[string]*Program, steps *int) Function {
 // find returns the first match as HCL's regex does: a string without groups, otherwise a tuple of
 // the groups or an object of the named groups.
 func (p *Program) find(text string) (cty.Value, error) {
-	at := p.regexp.FindStringSubmatchIndex(text)
+	at := p.FindStringSubmatchIndex(text)
 	if at == nil {
 		return cty.NilVal, errors.New("the pattern does not match")
 	}
@@ -253,7 +251,7 @@ func (p *Program) find(text string) (cty.Value, error) {
 		return cty.StringVal(text[at[0]:at[1]]), nil
 	}
 	groups, named := []cty.Value{}, map[string]cty.Value{}
-	for i, name := range p.regexp.SubexpNames()[1:] {
+	for i, name := range p.SubexpNames()[1:] {
 		group := cty.NullVal(cty.String) // a group of an alternative that did not match
 		if begin, end := at[2*i+2], at[2*i+3]; begin >= 0 {
 			group = cty.StringVal(text[begin:end])

@@ -47,7 +47,13 @@ func checkCall(name string, args []cty.Value) error {
 		}
 	}
 	size, err := 0, error(nil)
-	switch text := func(i int) string { return textOf(values[i]) }; name {
+	text := func(i int) string { // of a known string, or ""
+		if values[i].IsNull() || values[i].Type() != cty.String {
+			return ""
+		}
+		return values[i].AsString()
+	}
+	switch name {
 	case "format":
 		size = formatted(text(0), values[1:])
 	case "formatlist":
@@ -83,14 +89,6 @@ func checkCall(name string, args []cty.Value) error {
 		err = tooLarge()
 	}
 	return err
-}
-
-// textOf returns a known string, or "".
-func textOf(v cty.Value) string {
-	if v.IsNull() || v.Type() != cty.String {
-		return ""
-	}
-	return v.AsString()
 }
 
 // formatted estimates the size of format's result.
