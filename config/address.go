@@ -144,8 +144,7 @@ func checkOrigin(s string) error {
 		return errors.New(`is not an origin; write scheme and host only, like "https://app.example.com"`)
 	// Browsers send host names in punycode.
 	case s != strings.ToLower(s) || strings.ContainsFunc(s, func(r rune) bool { return r > unicode.MaxASCII }):
-		return errors.New(`is not in the form browsers send; write it in lower case and ` +
-			`ASCII, like "https://app.example.com"`)
+		return errors.New(`is not in the form browsers send; write it in lower case and ASCII, like "https://app.example.com"`)
 	case hasPort(u) && !validPort(u.Port()), slices.Contains([]string{"http:80", "https:443"}, u.Scheme+":"+u.Port()):
 		return errors.New(`has a port browsers never send; leave it out, or write it like "http://localhost:3000"`)
 	}

@@ -85,14 +85,14 @@ func decodeAssertion(b *hclread.Block, u *Upstream, r reach) *Assertion {
 	a := newAssertion()
 	a.Audience = u.URL
 	if !r.assertions.signs {
-		b.Error(b.Range(), "Nothing signs", "An assertion is signed by the gateway, under its public_url; set signing_keys and "+
-			"public_url in the gateway block.")
+		b.Error(b.Range(), "Nothing signs",
+			"An assertion is signed by the gateway, under its public_url; set signing_keys and public_url in the gateway block.")
 	}
 	b.Decode(a.table(u.URL, r))
 	for name := range u.Headers {
 		if strings.EqualFold(name, a.Header) {
-			b.Error(b.Range(), "Two values", "headers already has %s, and a server must not mistake a fixed value for an assertion; "+
-				"remove it there.", a.Header)
+			b.Error(b.Range(), "Two values",
+				"headers already has %s, and a server must not mistake a fixed value for an assertion; remove it there.", a.Header)
 		}
 	}
 	first, isUsed := r.assertions.audiences[a.Audience]

@@ -62,9 +62,9 @@ func checkAuditHash(r *hclread.Reader, cfg *Config) {
 	if cfg.Audit == nil || cfg.Audit.Arguments != AuditHash || len(cfg.Gateway.CursorKeys) > 0 {
 		return
 	}
-	r.Warning(blocks[0].ValueRange("arguments"), "No cursor_keys", "The hashes are keyed with "+
-		"cursor_keys. Without them, each process makes its own key, so a value's hash changes at "+
-		"every restart and differs between replicas. Set gateway.cursor_keys.")
+	r.Warning(blocks[0].ValueRange("arguments"), "No cursor_keys",
+		"The hashes are keyed with cursor_keys. Without them, each process makes its own key, so a value's hash changes at "+
+			"every restart and differs between replicas. Set gateway.cursor_keys.")
 }
 
 // checkAuditLimit warns if anonymous callers can fill the disk that every request depends on.

@@ -83,8 +83,8 @@ func decodeAuth(b *hclread.Block, ids *identities) Auth {
 	checkHeaders(b, a)
 	// HasBlock also counts invalid blocks: they were reported, and their author meant to let callers in.
 	if !a.Anonymous && !b.HasBlock("token", "jwt") && !asksForCertificates(b.Reader) {
-		b.Error(b.Range(), "Nobody can authenticate", "Give auth a token or a jwt block, or "+
-			"set anonymous = true to show everyone the prompts exposed to \"*\".")
+		b.Error(b.Range(), "Nobody can authenticate",
+			"Give auth a token or a jwt block, or set anonymous = true to show everyone the prompts exposed to \"*\".")
 	}
 	return a
 }
@@ -171,8 +171,8 @@ func checkAs(s string) error {
 // addToken reports a token that would authenticate two subjects.
 func (ids *identities) addToken(b *hclread.Block, t Token) {
 	if first, ok := ids.hashes[t.SHA256]; ok {
-		b.Error(b.ValueRange("sha256"), "Duplicate token", "The token at %s has the same hash; "+
-			"give each subject a token of its own.", first)
+		b.Error(b.ValueRange("sha256"), "Duplicate token",
+			"The token at %s has the same hash; give each subject a token of its own.", first)
 		return
 	}
 	ids.hashes[t.SHA256] = t.Place
@@ -190,8 +190,8 @@ func (ids *identities) check(r *hclread.Reader) {
 			r.Error(s.at, "Missing as", "There are several sources of identities, and alice of "+
 				"one need not be alice of another; set as = \"NAME\", which turns user:alice into user:NAME/alice.")
 		case isUsed && first.name != s.name:
-			r.Error(s.at, "Duplicate as", "%q is already the prefix of another source's "+
-				"subjects, at %s; choose another name.", s.as, placeOf(first.at))
+			r.Error(s.at, "Duplicate as",
+				"%q is already the prefix of another source's subjects, at %s; choose another name.", s.as, placeOf(first.at))
 		case !isUsed:
 			firsts[s.as] = s
 		}

@@ -95,8 +95,7 @@ func (c *Cluster) IsEncrypted() bool { return strings.HasPrefix(c.Advertise, "ht
 func parseAdvertise(s string) (string, error) {
 	u, err := parseURL(s)
 	if err != nil || strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.ForceQuery {
-		return "", errors.New(`is not http or https, a host and a port; write it like ` +
-			`"http://10.0.0.3:8080", an IPv6 address in brackets`)
+		return "", errors.New(`is not http or https, a host and a port; write it like "http://10.0.0.3:8080", an IPv6 address in brackets`)
 	}
 	return u.Scheme + "://" + u.Host, nil
 }
@@ -108,12 +107,12 @@ func checkCluster(r *hclread.Reader, cfg *Config) {
 	}
 	b := r.Blocks("cluster")[0]
 	if cfg.Cluster.IsEncrypted() && !r.Has("gateway", "public_url") {
-		b.Error(b.ValueRange("advertise"), "No public_url", "Replicas verify each other's certificate by "+
-			"the host of gateway.public_url: set it.")
+		b.Error(b.ValueRange("advertise"), "No public_url",
+			"Replicas verify each other's certificate by the host of gateway.public_url: set it.")
 	}
 	if !r.Has("gateway", "cursor_keys") { // Has counts invalid keys, which were reported
-		b.Error(b.Range(), "No cursor_keys", "With gateway.cursor_keys, replicas authenticate each "+
-			"other and encrypt what they store. Set the same keys on every replica.")
+		b.Error(b.Range(), "No cursor_keys",
+			"With gateway.cursor_keys, replicas authenticate each other and encrypt what they store. Set the same keys on every replica.")
 	}
 }
 
@@ -154,8 +153,7 @@ func (s *Store) readQuery(query string) error {
 	}
 	s.MasterSet, s.SentinelPassword = values.Get("master_set"), values.Get("sentinel_password")
 	if !isValid || s.MasterSet == "" && s.SentinelPassword != "" {
-		return errors.New(`has unknown parameters; it takes master_set, the Sentinels' name for ` +
-			`the store, and with that sentinel_password`)
+		return errors.New(`has unknown parameters; it takes master_set, the Sentinels' name for the store, and with that sentinel_password`)
 	}
 	return nil
 }
@@ -171,8 +169,7 @@ func (s *Store) readDatabase(path string) error {
 	case err != nil || n > maxDatabase:
 		return errors.New(`has a path that is not a database number; write it like "redis://valkey.internal:6379/0"`)
 	case n > 0 && s.MasterSet == "" && len(s.Addresses) > 1:
-		return errors.New("has several addresses, so it is a Redis Cluster, which has database 0 " +
-			"only; leave the database out")
+		return errors.New("has several addresses, so it is a Redis Cluster, which has database 0 only; leave the database out")
 	}
 	s.Database = int(n)
 	return nil
@@ -191,8 +188,7 @@ func parseStoreHosts(list string, areSentinels bool) ([]string, error) {
 			host, port = strings.TrimSuffix(strings.TrimPrefix(item, "["), "]"), fallback
 		}
 		if !isHost(host) || !validPort(port) {
-			return nil, errors.New(`has no valid HOST:PORT; write it like ` +
-				`"redis://valkey.internal:6379", several with commas between them`)
+			return nil, errors.New(`has no valid HOST:PORT; write it like "redis://valkey.internal:6379", several with commas between them`)
 		}
 		address := net.JoinHostPort(host, port)
 		if slices.Contains(addresses, address) {

@@ -57,14 +57,13 @@ func checkOneWay(b *hclread.Block) {
 	if len(ways) == 0 {
 		// Check has reported a misspelt url, command or files.
 		if !slices.ContainsFunc(all, func(name string) bool { return !b.Lacks(name) }) {
-			b.Error(b.Range(), "No way to reach the upstream", "Set url to reach it over HTTP, "+
-				"command to start it, or files for prompts without a server.")
+			b.Error(b.Range(), "No way to reach the upstream",
+				"Set url to reach it over HTTP, command to start it, or files for prompts without a server.")
 		}
 		return
 	}
 	for _, further := range ways[1:] {
-		b.Error(b.ValueRange(further), "Two ways to reach one upstream", "%s and %s are "+
-			"mutually exclusive; remove one.", ways[0], further)
+		b.Error(b.ValueRange(further), "Two ways to reach one upstream", "%s and %s are mutually exclusive; remove one.", ways[0], further)
 	}
 }
 
@@ -118,8 +117,7 @@ func decodeCommand(b *hclread.Block, u *Upstream, r reach) {
 	u.maskedWords = masks(words)
 	switch {
 	case len(words) == 0 && b.Reported() == before:
-		b.Error(b.ValueRange("command"), "Invalid command", "The list is empty; write the "+
-			"program first, then its arguments.")
+		b.Error(b.ValueRange("command"), "Invalid command", "The list is empty; write the program first, then its arguments.")
 	case len(words) == 0 || words[0].Unset:
 	case words[0].Value == "":
 		b.Invalid("command", words[0], errors.New("is not a program; write the program first, then its arguments"))
@@ -169,8 +167,8 @@ func warnOfLine(b *hclread.Block, words []hclread.Text) {
 	if !words[0].Sensitive {
 		instead = `["` + strings.Join(hideWords(fields), `", "`) + `"]`
 	}
-	b.Warning(words[0].At, "Command in one word", "All of it, blanks included, is the name of "+
-		"one program; for a program with arguments, write %s.", instead)
+	b.Warning(words[0].At, "Command in one word",
+		"All of it, blanks included, is the name of one program; for a program with arguments, write %s.", instead)
 }
 
 // decodeTransport decodes transport, which turns off the fallback from Streamable HTTP to HTTP+SSE. With
@@ -182,8 +180,8 @@ func decodeTransport(b *hclread.Block, u *Upstream) {
 		return
 	}
 	if (t == Stdio) != isLocal {
-		b.Error(b.ValueRange("transport"), "Transport does not fit", "%s and %s go with url, %s "+
-			"with command; change one or remove transport.", StreamableHTTP, SSE, Stdio)
+		b.Error(b.ValueRange("transport"), "Transport does not fit",
+			"%s and %s go with url, %s with command; change one or remove transport.", StreamableHTTP, SSE, Stdio)
 		return
 	}
 	u.Transport, u.TransportExplicit = t, true
@@ -228,8 +226,8 @@ func warnOfShellVariables(b *hclread.Block, names ...string) {
 			b.Warning(b.ValueRange(name), "Call in quotes", "env(%q) stands in quotes in %s, and is text; write \"${env(%[1]q)}\".", quoted[1], name)
 		}
 		if shellVariable().Match(source) {
-			b.Warning(b.ValueRange(name), "Shell variable", "$NAME is not expanded in %s; for a "+
-				"variable of the gateway's environment write env(\"NAME\").", name)
+			b.Warning(b.ValueRange(name), "Shell variable",
+				"$NAME is not expanded in %s; for a variable of the gateway's environment write env(\"NAME\").", name)
 		}
 	}
 }
@@ -257,8 +255,7 @@ func isReservedHeader(canonical string) bool {
 // checkVariable checks a variable for a command. Its error does not quote the value.
 func checkVariable(name, value string) error {
 	if name == "" || strings.ContainsAny(name, "=\x00") || strings.Contains(value, "\x00") {
-		return errors.New("cannot be in an environment; names have no \"=\", and neither name " +
-			"nor value has a zero byte")
+		return errors.New("cannot be in an environment; names have no \"=\", and neither name nor value has a zero byte")
 	}
 	return nil
 }

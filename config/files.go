@@ -47,12 +47,10 @@ func (f *Files) Allow(path string) error {
 // AllowResolved checks the target of an allowed path's links.
 func (f *Files) AllowResolved(path, resolved string) error {
 	if f.reserved[hclread.Absolute(resolved)] {
-		return errors.New("the configuration reads it as a value, and it may hold a secret; " +
-			"keep prompts and secrets in different files")
+		return errors.New("the configuration reads it as a value, and it may hold a secret; keep prompts and secrets in different files")
 	}
 	if f.configuration[hclread.Absolute(resolved)] {
-		return fmt.Errorf("the file %s is configuration, which may hold secrets; keep it out of "+
-			"the folders of skills", filepath.Base(path))
+		return fmt.Errorf("the file %s is configuration, which may hold secrets; keep it out of the folders of skills", filepath.Base(path))
 	}
 	return f.grants.AllowResolvedFile(resolved, f.text(path))
 }
@@ -80,8 +78,7 @@ func decodeFiles(b *hclread.Block, u *Upstream, r reach) {
 		b.Error(b.ValueRange("files"), "Invalid files", `The list is empty; write a pattern like "prompts/**/*.md".`)
 	}
 	if len(u.Files.Patterns) > maxPathPatterns {
-		b.Error(b.ValueRange("files"), "Invalid files", "An upstream has at most %d patterns; "+
-			"use wildcards.", maxPathPatterns)
+		b.Error(b.ValueRange("files"), "Invalid files", "An upstream has at most %d patterns; use wildcards.", maxPathPatterns)
 	}
 }
 
@@ -240,14 +237,11 @@ func parsePathPattern(s string) (PathPattern, error) {
 	case s == "":
 		return PathPattern{}, errors.New(`is empty; write it like "prompts/**/*.md"`)
 	case names[0] == "":
-		return PathPattern{}, errors.New(`starts with a slash; write it relative to the folder ` +
-			`of this file, like "prompts/**/*.md"`)
+		return PathPattern{}, errors.New(`starts with a slash; write it relative to the folder of this file, like "prompts/**/*.md"`)
 	case slices.Contains(names, "..") || slices.Contains(names, "."):
-		return PathPattern{}, errors.New(`contains "." or ".."; prompts lie beneath the folder ` +
-			`of this file: move them there`)
+		return PathPattern{}, errors.New(`contains "." or ".."; prompts lie beneath the folder of this file: move them there`)
 	case !IsPromptFile(s):
-		return PathPattern{}, errors.New(`does not end in ".md"; prompts are Markdown files: ` +
-			`write it like "prompts/**/*.md"`)
+		return PathPattern{}, errors.New(`does not end in ".md"; prompts are Markdown files: write it like "prompts/**/*.md"`)
 	case strings.HasSuffix(s, ".toml") && !strings.Contains("/"+s, "/commands/"):
 		return PathPattern{}, errors.New(`ends in ".toml" for files that are not Gemini CLI's ` +
 			`commands; write it like ".gemini/commands/**/*.toml"`)

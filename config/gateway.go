@@ -213,8 +213,8 @@ func decodeGateway(b *hclread.Block, ids *identities, keyReferences hclread.Refe
 	g.Place = placeOf(b.Range())
 	b.Decode(g.table(keyReferences))
 	if len(g.Variants) > len(slices.Compact(slices.Sorted(slices.Values(g.Variants)))) {
-		b.Error(b.ValueRange("variants"), "Two endpoints at one path", "Each variant has an "+
-			"endpoint of its own beneath path: write it only once.")
+		b.Error(b.ValueRange("variants"), "Two endpoints at one path",
+			"Each variant has an endpoint of its own beneath path: write it only once.")
 	}
 	for _, inner := range b.Inner("tls") {
 		g.TLS = decodeServerTLS(inner, ids)
@@ -246,9 +246,9 @@ func checkPublicURL(r *hclread.Reader, cfg *Config) {
 	if cfg.Auth == nil || len(cfg.Auth.JWTs) == 0 || cfg.Auth.Header() != "" || len(gateways) == 0 || r.Has("gateway", "public_url") || IsLoopback(host) {
 		return
 	}
-	r.Warning(gateways[0].ValueRange("listen"), "No public_url", "Clients without a token are "+
-		"sent to public_url to find the issuer. Without it they are sent to the "+
-		"host of their request, which is wrong behind a proxy that terminates TLS. Set public_url to the address that clients use.")
+	r.Warning(gateways[0].ValueRange("listen"), "No public_url",
+		"Clients without a token are sent to public_url to find the issuer. Without it they are sent to the "+
+			"host of their request, which is wrong behind a proxy that terminates TLS. Set public_url to the address that clients use.")
 }
 
 // checkAudiences warns if an audience has the endpoint's host but is another URL: clients request tokens for the
@@ -274,8 +274,8 @@ func checkOpaqueOrigins(r *hclread.Reader, cfg *Config) {
 	for _, origin := range cfg.Gateway.AllowedOrigins {
 		isProtected := len(r.Blocks("auth")) > 0 && cfg.Auth != nil && !cfg.Auth.Anonymous
 		if slices.Contains(opaqueOrigins, origin) && !isProtected {
-			r.Error(r.Blocks("gateway")[0].ValueRange("allowed_origins"), "Origin of any page", "Any web page can send "+
-				"requests with the origin %q; add an auth block without anonymous, or remove the origin.", origin)
+			r.Error(r.Blocks("gateway")[0].ValueRange("allowed_origins"), "Origin of any page",
+				"Any web page can send requests with the origin %q; add an auth block without anonymous, or remove the origin.", origin)
 		}
 	}
 }
@@ -291,8 +291,7 @@ func checkSeparator(s string) error {
 // checkFolder does not look for the folder, which may be created later.
 func checkFolder(s string) error {
 	if s == "" || strings.Contains(s, "\x00") {
-		return errors.New(`is not the path of a folder; write it like "/var/lib/promptweir", or ` +
-			`leave it out to keep nothing`)
+		return errors.New(`is not the path of a folder; write it like "/var/lib/promptweir", or leave it out to keep nothing`)
 	}
 	return nil
 }

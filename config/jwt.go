@@ -91,8 +91,8 @@ func decodeJWT(b *hclread.Block, ids *identities) JWT {
 	b.Decode(j.table(ids))
 	for _, name := range []string{"request_scopes", "client_id"} {
 		if j.Header != "" && b.Has(name) {
-			b.Error(b.ValueRange(name), name+" beside header", "The proxy that sets %s signs people in, and tells clients how; "+
-				"remove %s.", j.Header, name)
+			b.Error(b.ValueRange(name), name+" beside header",
+				"The proxy that sets %s signs people in, and tells clients how; remove %s.", j.Header, name)
 		}
 	}
 	if !b.Has("request_scopes") {
@@ -104,8 +104,8 @@ func decodeJWT(b *hclread.Block, ids *identities) JWT {
 		}
 	}
 	if b.Has("callback_port") && b.Lacks("client_id") {
-		b.Error(b.ValueRange("callback_port"), "callback_port without client_id", "It is the port that the registration "+
-			"of a client names; set client_id, or remove it.")
+		b.Error(b.ValueRange("callback_port"), "callback_port without client_id",
+			"It is the port that the registration of a client names; set client_id, or remove it.")
 	}
 	return *j
 }
@@ -178,16 +178,14 @@ func ParseProvider(s string) (string, error) {
 		return "", err
 	}
 	if u.Scheme != "https" && !IsLoopback(u.Hostname()) {
-		return "", errors.New("would let anyone on the network path forge tokens; write https://, " +
-			"or use a host on loopback")
+		return "", errors.New("would let anyone on the network path forge tokens; write https://, or use a host on loopback")
 	}
 	return s, nil
 }
 
 func checkAudience(s string) error {
 	if !isPrintable(s) {
-		return errors.New(`is not an audience; write the value of the aud claim, like ` +
-			`"https://prompts.example.com/mcp"`)
+		return errors.New(`is not an audience; write the value of the aud claim, like "https://prompts.example.com/mcp"`)
 	}
 	return nil
 }

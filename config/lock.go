@@ -189,8 +189,8 @@ func readLockFile(r *hclread.Reader, path string, opts Options) (Lock, hclread.R
 		// Not an error: promptweir lock writes the first lock file for such a configuration.
 		at := asking[0].Range()
 		at.End = at.Start
-		r.Warning(at, "No lock file", "There is no %s, so no definition is approved yet; write "+
-			"it with: promptweir lock --config %s --live", file, path)
+		r.Warning(at, "No lock file",
+			"There is no %s, so no definition is approved yet; write it with: promptweir lock --config %s --live", file, path)
 	case isTooLarge:
 		r.Unplaced("Lock file too large", "%s is larger than %d bytes.", file, maxLockFile)
 	case err != nil:
@@ -269,8 +269,7 @@ func decodeLocked(b *hclread.Block) LockedPrompt {
 	// The gateway compares hashes but reviewers read definitions, so the hash must be the definition's.
 	actual, err := NewLockedPrompt(p.Name, p.Upstream, []byte(p.Definition))
 	if err != nil || actual.SHA256 != p.SHA256 {
-		b.Error(b.ValueRange("sha256"), "Hash does not match", "The sha256 is not the hash of "+
-			"the definition below it; "+lockAgain)
+		b.Error(b.ValueRange("sha256"), "Hash does not match", "The sha256 is not the hash of the definition below it; "+lockAgain)
 		return p
 	}
 	return actual

@@ -77,8 +77,7 @@ func (n *namespace) decodePrefix(b *hclread.Block, u *Upstream, g *grants) {
 	// The first separator in a name must end the prefix. Otherwise the prefix "a-" with the separator "--"
 	// would reach into the namespace of "a".
 	if u.Prefix != "" && n.separator != "" && strings.Index(u.Prefix+n.separator, n.separator) != len(u.Prefix) {
-		b.Error(at, "Separator in prefix", "The %s contains the separator %q; set prefix to "+
-			"something else.", subject, n.separator)
+		b.Error(at, "Separator in prefix", "The %s contains the separator %q; set prefix to something else.", subject, n.separator)
 		return
 	}
 	if err := g.allowPrefix(u.Prefix); err != nil { // without a grant, do not claim the prefix: another team may have it
@@ -126,8 +125,8 @@ func (n namespace) checkLookalikes(r *hclread.Reader) {
 	report := func(prefix, other string) {
 		if !reported[prefix] {
 			reported[prefix] = true
-			r.Error(n.owners[prefix].at, "Prefix looks like another team's", "People cannot tell %+q from %+q, a "+
-				"prefix of team %q (%s); set prefix to something else.",
+			r.Error(n.owners[prefix].at, "Prefix looks like another team's",
+				"People cannot tell %+q from %+q, a prefix of team %q (%s); set prefix to something else.",
 				prefix, other, n.owners[other].team, placeOf(n.owners[other].at))
 		}
 	}
@@ -315,8 +314,7 @@ func checkName(kind string, b *hclread.Block) {
 		return
 	}
 	if !isName(b.Label()) {
-		b.Error(b.LabelRange(), "Invalid "+kind+" name", "%q is not a name; use letters, "+
-			"digits, \"-\" and \"_\".", b.Label())
+		b.Error(b.LabelRange(), "Invalid "+kind+" name", "%q is not a name; use letters, digits, \"-\" and \"_\".", b.Label())
 		return
 	}
 	b.Unique(kind, b.Label(), b.LabelRange())

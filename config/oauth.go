@@ -49,8 +49,8 @@ func decodeOAuth(b *hclread.Block, u *Upstream, r reach) *OAuth {
 	// The connector sets Authorization to the access token.
 	for name := range u.Headers {
 		if strings.EqualFold(name, "Authorization") {
-			b.Error(b.Range(), "Two credentials", "headers already has an %s, and a request can "+
-				"carry only one; remove it or the oauth block.", name)
+			b.Error(b.Range(), "Two credentials",
+				"headers already has an %s, and a request can carry only one; remove it or the oauth block.", name)
 		}
 	}
 	return o
@@ -59,17 +59,16 @@ func decodeOAuth(b *hclread.Block, u *Upstream, r reach) *OAuth {
 func checkOAuthAttributes(b *hclread.Block) {
 	for _, name := range []string{"token_url", "client_id", "client_secret"} {
 		if name != "client_secret" || b.Lacks("private_key_file") {
-			b.Require(name, "An oauth block needs token_url, client_id, and either client_secret "+
-				"or private_key_file; set %s.", name)
+			b.Require(name, "An oauth block needs token_url, client_id, and either client_secret or private_key_file; set %s.", name)
 		}
 	}
 	if b.Has("client_secret") && b.Has("private_key_file") {
-		b.Error(b.ValueRange("private_key_file"), "Two credentials", "A client authenticates "+
-			"with a secret or with a key; remove one of the two.")
+		b.Error(b.ValueRange("private_key_file"), "Two credentials",
+			"A client authenticates with a secret or with a key; remove one of the two.")
 	}
 	if b.Has("issuer") && b.Lacks("private_key_file") {
-		b.Error(b.ValueRange("issuer"), "issuer without private_key_file", "It is the audience "+
-			"of an assertion signed with private_key_file; set that, or remove issuer.")
+		b.Error(b.ValueRange("issuer"), "issuer without private_key_file",
+			"It is the audience of an assertion signed with private_key_file; set that, or remove issuer.")
 	}
 }
 

@@ -63,14 +63,14 @@ func (all *overrides) decode(b *hclread.Block, team string) Override {
 	b.Decode(o.table())
 	for _, argument := range o.Defaults {
 		if slices.ContainsFunc(o.Fixed, func(f ArgumentOverride) bool { return f.Name == argument.Name }) {
-			b.Error(b.ValueRange("defaults"), "Fixed and default argument", "%q is in "+
-				"arguments, which fixes it for everyone, so a default has no effect; remove it "+
-				"from one of the two.", argument.Name)
+			b.Error(b.ValueRange("defaults"), "Fixed and default argument",
+				"%q is in arguments, which fixes it for everyone, so a default has no effect; remove it "+
+					"from one of the two.", argument.Name)
 		}
 	}
 	if b.IsEmpty() {
-		b.Error(b.Range(), "Nothing to change", "A prompt block without attributes has no "+
-			"effect; write name, title, description, arguments or defaults.")
+		b.Error(b.Range(), "Nothing to change",
+			"A prompt block without attributes has no effect; write name, title, description, arguments or defaults.")
 	}
 	if o.Name != "" {
 		b.Unique("exposed name", o.Name, b.ValueRange("name"))
@@ -132,8 +132,8 @@ func (all overrides) check(r *hclread.Reader, names namespace, a allowed) {
 			r.Error(o.labelAt, "No such prompt", "%q does not begin with the prefix of any "+
 				"upstream; write the name as clients see it, which begins with %s.", prompt, names.startsOf(o.team))
 		case owner.team != o.team:
-			r.Error(o.labelAt, "Prompt of another team", "%q has a prefix of team %q (%s); a "+
-				"team can change its own prompts only.", prompt, owner.team, placeOf(owner.at))
+			r.Error(o.labelAt, "Prompt of another team",
+				"%q has a prefix of team %q (%s); a team can change its own prompts only.", prompt, owner.team, placeOf(owner.at))
 		}
 		if name != "" {
 			if err, ok := errors.AsType[*hclread.DiagnosticError](a.team(o.team).allowPrefix(names.prefixOf(name))); ok {
@@ -142,8 +142,8 @@ func (all overrides) check(r *hclread.Reader, names namespace, a allowed) {
 			}
 		}
 		if others := names.lookalikes(shapes, name, o.team); len(others) > 0 {
-			r.Error(o.nameAt, "Name looks like another team's", "People cannot tell the "+
-				"beginning of %+q from %+q, a prefix of team %q (%s); choose another name.",
+			r.Error(o.nameAt, "Name looks like another team's",
+				"People cannot tell the beginning of %+q from %+q, a prefix of team %q (%s); choose another name.",
 				name, others[0], names.owners[others[0]].team, placeOf(names.owners[others[0]].at))
 			continue
 		}

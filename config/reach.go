@@ -30,8 +30,8 @@ func (r reach) checkHost(b *hclread.Block, t hclread.Text, u *url.URL) error {
 	// These errors are not returned: a grant is no remedy for them.
 	ip, _ := netip.ParseAddr(host) // the zero Addr for a name
 	if isMetadataName(host) || NeverDialed(ip) != "" {
-		b.Error(t.At, "Upstream not reachable", "Link-local and cloud metadata addresses give "+
-			"out the machine's own credentials; no upstream may be there.")
+		b.Error(t.At, "Upstream not reachable",
+			"Link-local and cloud metadata addresses give out the machine's own credentials; no upstream may be there.")
 	} else if own := r.listeners.find(host, port); own != "" {
 		b.Error(t.At, "Upstream not reachable", "This is the gateway's own %s; give the address of the upstream.", own)
 	}
@@ -110,11 +110,10 @@ func newListeners(r *hclread.Reader, cfg *Config) (ls listeners) {
 	clash := gatewayPort == adminPort && gatewayPort != "0" && sameHost(gatewayHost, adminHost)
 	switch {
 	case clash && len(admins) > 0:
-		r.Error(admins[0].ValueRange("listen"), "Address used twice", "gateway.listen and "+
-			"admin.listen are the same address; change one.")
+		r.Error(admins[0].ValueRange("listen"), "Address used twice", "gateway.listen and admin.listen are the same address; change one.")
 	case clash && len(gateways) > 0 && !r.Broken():
-		r.Error(gateways[0].ValueRange("listen"), "Address used twice", "admin.listen is %s by "+
-			"default; change one of the two.", DefaultAdminListen)
+		r.Error(gateways[0].ValueRange("listen"), "Address used twice",
+			"admin.listen is %s by default; change one of the two.", DefaultAdminListen)
 	}
 	// An absent block may be in a file that does not parse, so its default may not apply.
 	if len(gateways) > 0 || !r.Broken() {

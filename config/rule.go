@@ -57,8 +57,8 @@ func warnOfPatterns(b *hclread.Block, attribute string, selectors []Selector, in
 	}
 	for i, sel := range selectors {
 		if strings.ContainsAny(sel.Name, "*?[") {
-			b.Warning(b.ElementRange(attribute, i), "Pattern in a name", "%q is taken literally: %s takes no "+
-				"patterns; write %s.", sel, attribute, instead)
+			b.Warning(b.ElementRange(attribute, i), "Pattern in a name",
+				"%q is taken literally: %s takes no patterns; write %s.", sel, attribute, instead)
 		}
 	}
 }
@@ -212,8 +212,8 @@ func decodePromptLimit(outer *hclread.Block) *Limit {
 	l := decodeLimit(outer)
 	if l != nil && l.Streams > 0 {
 		b := outer.Inner("limit")[0]
-		b.Error(b.ValueRange("streams"), "Misplaced streams", "A stream carries the changes of "+
-			"all teams; move streams to the limit block of gateway.")
+		b.Error(b.ValueRange("streams"), "Misplaced streams",
+			"A stream carries the changes of all teams; move streams to the limit block of gateway.")
 	}
 	return l
 }
@@ -230,11 +230,10 @@ func decodeLimit(outer *hclread.Block) *Limit {
 	b.Decode(l.table())
 	switch {
 	case b.Lacks("rate") && b.Lacks("concurrency") && b.Lacks("streams"):
-		b.Error(b.Range(), "Nothing to limit", "A limit block needs rate, in requests per "+
-			"second, or concurrency; in gateway, streams is enough.")
+		b.Error(b.Range(), "Nothing to limit",
+			"A limit block needs rate, in requests per second, or concurrency; in gateway, streams is enough.")
 	case b.Lacks("rate") && b.Has("burst"):
-		b.Error(b.ValueRange("burst"), "burst without rate", "burst bounds simultaneous "+
-			"requests within a rate; set rate or remove burst.")
+		b.Error(b.ValueRange("burst"), "burst without rate", "burst bounds simultaneous requests within a rate; set rate or remove burst.")
 	}
 	return l
 }

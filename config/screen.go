@@ -82,8 +82,7 @@ func decodeScreen(b *hclread.Block) Screen {
 	s.Label, s.Place = b.Label(), placeOf(b.Range())
 	b.Decode(s.table(b))
 	if b.Lacks("content") && b.Lacks("max_size") && b.Lacks("patterns") && b.Lacks("invisible") && b.Lacks("wellformed") && b.Lacks("skills") {
-		b.Error(b.Range(), "Nothing to screen for", "A screen block needs content, "+
-			"max_size, patterns, invisible, wellformed or skills.")
+		b.Error(b.Range(), "Nothing to screen for", "A screen block needs content, max_size, patterns, invisible, wellformed or skills.")
 	}
 	if s.Action == ScreenStrip && (b.Has("content") || b.Has("max_size") || b.Has("wellformed") || b.Has("skills")) {
 		b.Error(b.ValueRange("action"), "Cannot be stripped", "strip only removes characters, so "+

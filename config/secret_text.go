@@ -19,10 +19,8 @@ var (
 	bearerText = hclread.Lazily(`\b(?:[Bb]earer +([\w.~+/=-]{6,})|Basic +([A-Za-z0-9+/]{8,}=*))`)
 	// namedText matches a name with its value in JSON, in the query of a URL, or in a shell command: a variable,
 	// a flag or a header.
-	namedText = hclread.Lazily(`"([\w-]+)"\s*:\s*"((?:[^"\\]|\\.)+)"` +
-		`|(?:^|[\s;?&'"])-{0,2}([A-Za-z_][\w-]*)=["']?([^\s&#;'"]+)` +
-		`|(?:^|\s)--?([A-Za-z][\w-]*)\s+["']?([^\s'"-][^\s'"]*)` +
-		`|["']([A-Za-z][\w-]*): *([^\s'"]+)["']`)
+	namedText = hclread.Lazily(`"([\w-]+)"\s*:\s*"((?:[^"\\]|\\.)+)"|(?:^|[\s;?&'"])-{0,2}([A-Za-z_][\w-]*)=["']?([^\s&#;'"]+)` +
+		`|(?:^|\s)--?([A-Za-z][\w-]*)\s+["']?([^\s'"-][^\s'"]*)|["']([A-Za-z][\w-]*): *([^\s'"]+)["']`)
 	// longRun matches a run of characters that is longer than most words.
 	longRun     = hclread.Lazily(`[\w+=-]{20,}`)
 	hexadecimal = hclread.Lazily(`^[0-9a-f]+$`)

@@ -85,13 +85,12 @@ func (d *decoder) refuseStrip(served map[string]bool) {
 			continue
 		}
 		for _, b := range stripping(team) {
-			b.Error(b.ValueRange("action"), summary, "A skill's files have digests, which strip "+
-				"would break; write %q or %q, or serve no skills.", ScreenReject, ScreenWarn)
+			b.Error(b.ValueRange("action"), summary,
+				"A skill's files have digests, which strip would break; write %q or %q, or serve no skills.", ScreenReject, ScreenWarn)
 		}
 		for _, b := range team.Inner("upstream") {
 			if isStripped && served[b.Label()] {
-				b.Error(b.ValueRange("skills"), summary, "A skill's files have digests, which a "+
-					"screen of the gateway with "+
+				b.Error(b.ValueRange("skills"), summary, "A skill's files have digests, which a screen of the gateway with "+
 					"action = %q would break; remove skills, or ask the platform team to write %q or %q there.", ScreenStrip, ScreenReject, ScreenWarn)
 			}
 		}

@@ -110,8 +110,8 @@ func keyPair(certificate, key *Secret) (certFile, keyFile hclread.Field) {
 				*certificate, *key = chain, private
 				return
 			}
-			b.Error(b.ValueRange("key_file"), "Key does not match", "The key does not belong to the "+
-				"first certificate in cert_file; name two files that were made together.")
+			b.Error(b.ValueRange("key_file"), "Key does not match",
+				"The key does not belong to the first certificate in cert_file; name two files that were made together.")
 		}
 	}
 	return hclread.Custom("string", nil, decode), hclread.Beside("string", nil)
@@ -144,8 +144,7 @@ func checkCertificates(content string) error {
 			continue
 		}
 		if _, err := x509.ParseCertificate(b.Bytes); err != nil {
-			return fmt.Errorf("contains a certificate that cannot be parsed, number %d in the "+
-				"file; replace or remove it", found+1)
+			return fmt.Errorf("contains a certificate that cannot be parsed, number %d in the file; replace or remove it", found+1)
 		}
 		found++
 	}
@@ -164,8 +163,7 @@ func checkKey(content string) error {
 	for _, b := range pemBlocks(content) {
 		switch {
 		case b.Type == "ENCRYPTED PRIVATE KEY" || strings.Contains(b.Headers["Proc-Type"], "ENCRYPTED"):
-			return errors.New("is encrypted, and there is no one to ask for the password; " +
-				"decrypt it with: openssl pkey")
+			return errors.New("is encrypted, and there is no one to ask for the password; decrypt it with: openssl pkey")
 		case strings.HasSuffix(b.Type, "PRIVATE KEY"):
 			return nil
 		}

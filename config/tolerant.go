@@ -176,8 +176,8 @@ func (d *decoder) reserve() {
 				name := d.InFolder(c.at.Filename)
 				isUnchanged := (*d.options.previous)[name] == texts[name] && (*d.options.previous)[name] != NewSecret("")
 				if c.team != label && d.allowed.grants[label].reserves(prefix) && !isUnchanged {
-					d.Error(c.at, summaryPrefixTaken, "%q is granted to team %q, whose file has errors and is left out; set prefix to "+
-						"something else.", prefix, label)
+					d.Error(c.at, summaryPrefixTaken,
+						"%q is granted to team %q, whose file has errors and is left out; set prefix to something else.", prefix, label)
 				}
 			}
 		}

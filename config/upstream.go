@@ -293,8 +293,7 @@ func decodeUpstream(b *hclread.Block, team string, names *namespace, r reach) Up
 	u.Name, u.Team, u.Prefix, u.Place = b.Label(), team, b.Label(), placeOf(b.Range())
 	b.Decode(u.table(names, r))
 	if u.Transport == SSE && u.Protocol == "2026-07-28" {
-		b.Error(b.ValueRange("protocol"), "Protocol does not fit", "Revision 2026-07-28 has no "+
-			"HTTP+SSE; change protocol or transport.")
+		b.Error(b.ValueRange("protocol"), "Protocol does not fit", "Revision 2026-07-28 has no HTTP+SSE; change protocol or transport.")
 	}
 	for _, inner := range b.Inner("breaker") {
 		inner.Decode(u.Breaker.table())
@@ -350,8 +349,7 @@ func durationUpTo(s string, most time.Duration, written, example string) (time.D
 // parseTimeout reads a duration of at most maxTimeout.
 func parseTimeout(s string) (time.Duration, error) {
 	if d, err := time.ParseDuration(s); err == nil && d > maxTimeout {
-		return 0, errors.New(`is longer than an hour; write it like "30s" (waiting for a ` +
-			`client's input does not count)`)
+		return 0, errors.New(`is longer than an hour; write it like "30s" (waiting for a client's input does not count)`)
 	}
 	return parseDuration(s)
 }

@@ -190,11 +190,10 @@ func (w *whenChecker) call(n *hclsyntax.FunctionCallExpr) {
 	case n.Name == "env" || n.Name == "file":
 		w.Error(n.Range(), "Not in when", "A condition sees prompt and principal only; %s is not available.", n.Name)
 	case isForOthers:
-		w.Error(n.Range(), "Not in when", "%s is not available, because its result can have any "+
-			"size; use one of: %s.", n.Name, strings.Join(names, ", "))
+		w.Error(n.Range(), "Not in when",
+			"%s is not available, because its result can have any size; use one of: %s.", n.Name, strings.Join(names, ", "))
 	default:
-		w.Error(n.Range(), "Call to unknown function", "There is no function %q in "+
-			"when%s", n.Name, hclread.Suggest(n.Name, names))
+		w.Error(n.Range(), "Call to unknown function", "There is no function %q in when%s", n.Name, hclread.Suggest(n.Name, names))
 	}
 }
 
@@ -259,7 +258,6 @@ func warnName(b *hclread.Block, fact hcl.Traversal, text string, at hcl.Range, i
 		return
 	}
 	if !strings.HasPrefix(text, start) {
-		b.Warning(at, "Name without "+start, "%s begins with %q, so it is never %q; "+
-			"write %q.", what, start, text, start+text)
+		b.Warning(at, "Name without "+start, "%s begins with %q, so it is never %q; write %q.", what, start, text, start+text)
 	}
 }

@@ -87,8 +87,7 @@ func (b *block) child(t *translator, server jsontext.Value, command string) {
 	}
 	b.environment(t, "env", find(server, "env"), nil)
 	if path, ok := text(find(server, "envFile")); ok {
-		b.comments = append(b.comments, "The client reads variables from "+path+": copy those "+
-			"the server needs into env.")
+		b.comments = append(b.comments, "The client reads variables from "+path+": copy those the server needs into env.")
 	}
 }
 
@@ -112,8 +111,7 @@ func (b *block) workingFolder(t *translator, folder string) {
 	if isRelative := !filepath.IsAbs(folder) && !strings.HasPrefix(folder, "${"); isRelative && t.folder != "" {
 		folder = filepath.Join(t.folder, folder)
 	} else if isRelative {
-		b.comments = append(b.comments, "In the client, dir was relative to its project; here it "+
-			"is relative to the folder of this file.")
+		b.comments = append(b.comments, "In the client, dir was relative to its project; here it is relative to the folder of this file.")
 	}
 	if info, err := os.Stat(folder); filepath.IsAbs(folder) && t.folder == "" && (err != nil || !info.IsDir()) {
 		b.comments = append(b.comments, "Not imported: cwd, as there is no folder "+folder+" on this machine.")

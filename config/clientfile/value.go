@@ -241,8 +241,8 @@ func (t *translator) reference(e *expression, inside string) {
 		e.call(t.env("HOME", "", nil))
 	case kind == "workspaceFolder":
 		here := "."
-		t.remarks = append(t.remarks, "${workspaceFolder} is the client's own folder. Here it is "+
-			"the gateway's working directory, unless WORKSPACE_FOLDER is set.")
+		t.remarks = append(t.remarks,
+			"${workspaceFolder} is the client's own folder. Here it is the gateway's working directory, unless WORKSPACE_FOLDER is set.")
 		e.call(t.env("WORKSPACE_FOLDER", "", &here))
 	case !hasKind && t.own[inside] && !t.inEnv: // the server or a shell replaces the variable
 		e.text("${" + inside + "}")

@@ -60,8 +60,7 @@ func number[T int | float64](b *Block, name, kind string, least, most T, dst *T)
 	// For an int, the conversion fails for a fraction or an overflow.
 	if err := gocty.FromCtyValue(v, &n); err != nil || n < least || n > most {
 		decimal := func(n T) string { return strconv.FormatFloat(float64(n), 'f', -1, 64) }
-		b.Error(b.ValueRange(name), "Invalid "+name, "%s must be %s from %s to "+
-			"%s.", name, kind, decimal(least), decimal(most))
+		b.Error(b.ValueRange(name), "Invalid "+name, "%s must be %s from %s to %s.", name, kind, decimal(least), decimal(most))
 		return
 	}
 	*dst = n
@@ -150,8 +149,8 @@ func SecretMap[T any](
 	}
 	written := writtenKeys(b, name)
 	if v.IsMarked() { // a mark on the map, for example from jsondecode(file("…")), covers its keys
-		b.Error(b.ValueRange(name), "Sensitive "+name, "The names in %s are logged; write them "+
-			"out and take only the values from env or file.", name)
+		b.Error(b.ValueRange(name), "Sensitive "+name,
+			"The names in %s are logged; write them out and take only the values from env or file.", name)
 		return nil
 	}
 	if !v.IsKnown() {
@@ -195,8 +194,7 @@ func Object(b *Block, name string) map[string]cty.Value {
 		return nil
 	}
 	if !v.Type().IsObjectType() && !v.Type().IsMapType() || v.LengthInt() == 0 {
-		b.Error(b.ValueRange(name), "Invalid "+name, "%s must have a value for each argument: "+
-			"write %s = { NAME = \"…\" }.", name, name)
+		b.Error(b.ValueRange(name), "Invalid "+name, "%s must have a value for each argument: write %s = { NAME = \"…\" }.", name, name)
 		return nil
 	}
 	writtenKeys(b, name)

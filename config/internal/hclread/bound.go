@@ -48,8 +48,7 @@ const (
 // tokens and lines of text, but no expressions.
 func tooMuch(tokens hclsyntax.Tokens, isLock bool) *hcl.Diagnostic {
 	if len(tokens) > maxTokens && !isLock {
-		return exceeds(&tokens[maxTokens], "Too many tokens", "A file may have at most %d words, signs and line "+
-			"ends; split it.", maxTokens)
+		return exceeds(&tokens[maxTokens], "Too many tokens", "A file may have at most %d words, signs and line ends; split it.", maxTokens)
 	}
 	depth, parts := 0, []int{} // parts of each open template
 	for i := range tokens {
@@ -69,8 +68,8 @@ func tooMuch(tokens hclsyntax.Tokens, isLock bool) *hcl.Diagnostic {
 		case hclsyntax.TokenQuotedLit, hclsyntax.TokenStringLit, hclsyntax.TokenTemplateInterp, hclsyntax.TokenTemplateControl:
 			if last := len(parts) - 1; last >= 0 {
 				if parts[last]++; parts[last] > maxParts && !isLock {
-					return exceeds(t, "Text too long", "A text may have at most %d parts, such as lines and ${…}; put "+
-						"it into a file, and read that with file.", maxParts)
+					return exceeds(t, "Text too long",
+						"A text may have at most %d parts, such as lines and ${…}; put it into a file, and read that with file.", maxParts)
 				}
 			}
 		case hclsyntax.TokenNumberLit:

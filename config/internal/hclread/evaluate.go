@@ -32,8 +32,7 @@ func eval(b *Block, name string, want cty.Type) (v cty.Value, ok bool) {
 		b.Error(at, "Invalid "+name, "%s must be %s.", name, friendly(want, name))
 		return cty.NilVal, false
 	case isPlain && v.ContainsMarked():
-		b.Error(at, "Sensitive "+name, "Values from env and file are sensitive, and %s is "+
-			"logged; write its value out.", name)
+		b.Error(at, "Sensitive "+name, "Values from env and file are sensitive, and %s is logged; write its value out.", name)
 		return cty.NilVal, false
 	case isPlain && !v.IsWhollyKnown():
 		return cty.NilVal, false

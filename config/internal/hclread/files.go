@@ -49,8 +49,7 @@ func (f *finder) find(path string) {
 	names := func(file *File) []string { return strings.Split(file.Path, string(filepath.Separator)) }
 	slices.SortStableFunc(f.found, func(a, b *File) int { return slices.Compare(names(a), names(b)) })
 	if len(f.found) == 0 && f.Reported() == before {
-		f.Unplaced("No configuration found", "The folder %s contains no .hcl file; put one "+
-			"there or correct --config.", path)
+		f.Unplaced("No configuration found", "The folder %s contains no .hcl file; put one there or correct --config.", path)
 	}
 }
 
@@ -108,8 +107,7 @@ func (f *finder) file(root *os.Root, at string, file safefile.File) error {
 		return fs.SkipDir
 	// The target may be a file of secrets in the folder, whose lines diagnostics would quote.
 	case !isConfig(file.Actual):
-		f.refuse(at, "Not a configuration file", "%s is a link to a file that does not end "+
-			"in .hcl, and is not read.", at)
+		f.refuse(at, "Not a configuration file", "%s is a link to a file that does not end in .hcl, and is not read.", at)
 	default:
 		f.add(at, filepath.FromSlash(file.Actual), root.OpenFile)
 	}
@@ -142,8 +140,7 @@ func ReadLockFile(path string, limit int64) ([]byte, error) {
 	case err != nil:
 		return nil, err
 	case !safefile.IsBeneath(folder, actual):
-		return nil, fmt.Errorf("it is a link that leads out of %s, and is not read; put a copy "+
-			"in its place", filepath.Dir(path))
+		return nil, fmt.Errorf("it is a link that leads out of %s, and is not read; put a copy in its place", filepath.Dir(path))
 	case !IsLockFile(actual):
 		return nil, errors.New("it is a link to a file that does not end in .lock.hcl, and is not read")
 	}

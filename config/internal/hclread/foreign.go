@@ -102,8 +102,7 @@ func instead(content []byte, at int) string {
 var remedies = []struct{ summary, detail, remedy string }{ //nolint:gochecknoglobals // a constant table
 	{"Unclosed configuration block", "", "Write the missing }."},
 	{"Invalid block definition", "must not be used when defining a block", "Remove the equals sign."},
-	{"Invalid block definition", "must have block content", "If it is an attribute, write an " +
-		"equals sign: name = value."},
+	{"Invalid block definition", "must have block content", "If it is an attribute, write an equals sign: name = value."},
 	{"Invalid block definition", "Either a quoted", `Write NAME "LABEL" { … }.`},
 	{"Invalid character", "not used within the language", "Remove it, or write text in quotes."},
 	{"Invalid character", "`", `Write text between two ".`},

@@ -173,8 +173,7 @@ func (c checker) blocks(blocks hclsyntax.Blocks, s Schema, prefix string) {
 		case len(b.Labels) > 0:
 			c.Error(at, "Unexpected label", "Write %s { … } without a label.", b.Type)
 		case isDuplicate:
-			c.Error(at, "Duplicate block", "There is already a %s block at %s; merge the "+
-				"two.", b.Type, location(earlier))
+			c.Error(at, "Duplicate block", "There is already a %s block at %s; merge the two.", b.Type, location(earlier))
 		default:
 			first[b.Type] = at
 		}

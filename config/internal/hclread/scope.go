@@ -70,8 +70,7 @@ func (s *scope) envFunction() Function {
 					"name of a variable may not come from env or file."}
 			}
 			if len(args) > 2 {
-				return cty.NilVal, &DiagnosticError{"Invalid use of env", `Write env("NAME", ` +
-					`"…"): env takes a name and one default.`}
+				return cty.NilVal, &DiagnosticError{"Invalid use of env", `Write env("NAME", "…"): env takes a name and one default.`}
 			}
 			v, err := s.env(args[0].AsString(), args[1:])
 			if err == nil {
