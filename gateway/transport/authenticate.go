@@ -18,15 +18,15 @@ import (
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
-// retryIdentity is the Retry-After if an issuer cannot be reached, in seconds.
+// retryIdentity is the Retry-After in seconds if an issuer's keys cannot be fetched.
 const retryIdentity = "5"
 
-// authenticate returns the caller of the request. Otherwise it responds: 400 for a token in the
-// URL, 401 without a valid credential, 403 for a token without a required scope, 503 if an issuer
-// cannot be reached.
+// authenticate returns the caller of the request. If it cannot, it responds with an error and returns
+// false: 400 for a token in the URL, 401 for a missing or bad credential, 403 for a missing scope, 503
+// if an issuer's keys cannot be fetched.
 func (x *exchange) authenticate(id jsontext.Value) (snapshot.Caller, bool) {
 	if x.r.URL.RawQuery != "" && x.r.URL.Query().Has("access_token") {
-		// A token in the URL would appear in the logs of every intermediary.
+		// Refuse a token in the URL: intermediaries write URLs to their logs.
 		x.refuse(http.StatusBadRequest, id,
 			wire.NewError(wire.InvalidRequest, "Bad request: a token belongs in the Authorization header"))
 		return snapshot.Caller{}, false
@@ -42,12 +42,12 @@ func (x *exchange) authenticate(id jsontext.Value) (snapshot.Caller, bool) {
 	return caller, true
 }
 
-// awaitTried waits at the start until the caller's upstreams have answered or failed once.
-// Otherwise clients that reconnect would be notified while the catalog fills up. If a reload has
-// refused the caller, awaitTried responds to the request.
+// awaitTried waits until each of the caller's upstreams has been listed or has failed once. Without
+// it, clients that reconnect after a start would be notified several times while the catalog fills up.
+// If a reload refuses the caller during the wait, awaitTried responds and returns false.
 func (x *exchange) awaitTried(caller *snapshot.Caller, id jsontext.Value) bool {
 	s, err := x.t.publisher.AwaitTried(x.r.Context(), caller, x.snapshot)
-	// Use the snapshot also after an error: the refusal has the challenge of its configuration.
+	// Use the snapshot also after an error: the challenge must be of the configuration that refuses.
 	x.snapshot = s
 	if err != nil {
 		x.refuseCaller(id, err)
@@ -55,7 +55,7 @@ func (x *exchange) awaitTried(caller *snapshot.Caller, id jsontext.Value) bool {
 	return err == nil
 }
 
-// refuseCaller responds to a request with a refused credential.
+// refuseCaller responds to a request whose credential was refused with err.
 func (x *exchange) refuseCaller(id jsontext.Value, err error) {
 	status, problem, reason := http.StatusUnauthorized, "Unauthorized: the credential is not valid", "bad"
 	_, lacksScope := errors.AsType[*identity.ScopeError](err)
@@ -69,7 +69,8 @@ func (x *exchange) refuseCaller(id jsontext.Value, err error) {
 	case lacksScope:
 		status, problem, reason = http.StatusForbidden, "Forbidden: the token lacks a required scope", "scope"
 	case errors.Is(err, identity.ErrNoCredential):
-		// Do not count this: clients begin without a credential to find the issuer (RFC 9728).
+		// Do not count it: a client first sends a request without a credential to find the issuer
+		// (RFC 9728).
 		problem, reason = "Unauthorized: a bearer token is required", ""
 	}
 	if reason != "" {
@@ -79,15 +80,15 @@ func (x *exchange) refuseCaller(id jsontext.Value, err error) {
 	x.refuse(status, id, wire.NewError(wire.InvalidRequest, problem))
 }
 
-// CountRefused counts and logs a refused credential.
+// CountRefused counts and logs a refused credential. client is the network address.
 func (t *Transport) CountRefused(ctx context.Context, client, reason string, err error) {
 	t.refused.Add(ctx, 1, metric.WithAttributes(upstream.AttrReason.String(reason)))
 	t.refusals.InfoContext(ctx, "credential refused",
 		slog.String("reason", reason), slog.String("client", client), slog.Any("error", err))
 }
 
-// credentialOf returns the credential of a request: the token in the header or otherwise the
-// certificate of the connection. It keeps no reference to the request.
+// credentialOf returns the credential of a request: the token in the header or, without the header,
+// the client certificate of the connection. It keeps no reference to the request.
 func credentialOf(r *http.Request, header string) identity.Credential {
 	values := r.Header[header]
 	if len(values) == 0 && r.TLS != nil && len(r.TLS.VerifiedChains) > 0 {
@@ -99,18 +100,18 @@ func credentialOf(r *http.Request, header string) identity.Credential {
 	if len(values) == 0 {
 		return noCredential
 	}
-	value := strings.Join(values, ", ") // two values are never valid
+	value := strings.Join(values, ", ") // invalid if there are several values
 	return func(ctx context.Context, a *identity.Authenticator) (policy.Principal, error) {
 		return a.FromHeader(ctx, header, value)
 	}
 }
 
-// noCredential is the credential of a request without one.
+// noCredential authenticates a request that has no credential.
 func noCredential(ctx context.Context, a *identity.Authenticator) (policy.Principal, error) {
 	return a.FromHeader(ctx, "", "")
 }
 
-// clientAddress returns the address of the client, see [identity.ClientAddress].
+// clientAddress returns the network address of the client, see [identity.ClientAddress].
 func (x *exchange) clientAddress() string {
 	if x.client != "" {
 		return x.client
@@ -118,12 +119,12 @@ func (x *exchange) clientAddress() string {
 	return identity.ClientAddress(x.r, &x.snapshot.Config.Gateway)
 }
 
-// clockCheck is the interval at which the clock is compared with the expiry of a credential. Timers
-// ignore changes of the clock, and stop while the machine sleeps.
+// clockCheck is the interval at which a credential's expiry is compared with the clock. One timer for
+// the whole time is not enough: timers ignore changes of the clock, and stop while the machine sleeps.
 const clockCheck = 30 * time.Second
 
-// withExpiry returns a context that ends, with [context.DeadlineExceeded] as its cause, when a
-// credential has expired according to the clock. The zero time means never.
+// withExpiry returns a context that ends at a time of the clock, with [context.DeadlineExceeded] as its
+// cause. It does not end if expiry is zero.
 func withExpiry(ctx context.Context, expiry time.Time) (context.Context, context.CancelFunc) {
 	return withExpiryBy(ctx, expiry, time.Now)
 }
@@ -135,7 +136,7 @@ func withExpiryBy(
 		return context.WithCancel(ctx)
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
-	expiry = expiry.Round(0) // without a monotonic reading, to compare with the clock
+	expiry = expiry.Round(0) // Round(0) removes the monotonic reading: compare by the clock
 	var timer *time.Timer
 	check := func() {
 		left := expiry.Sub(now().Round(0))
@@ -154,7 +155,7 @@ func withExpiryBy(
 	}
 }
 
-// hasExpired reports whether a context has ended because of the credential's expiry.
+// hasExpired reports whether a context of withExpiry has ended at its expiry.
 func hasExpired(ctx context.Context) bool {
 	return context.Cause(ctx) == context.DeadlineExceeded //nolint:errorlint // withExpiry's own value
 }

@@ -16,19 +16,19 @@ import (
 )
 
 // The methods and headers that a page of an allowed origin may send and read (Fetch standard, "CORS
-// protocol"). Each Mcp- header is listed, because a browser that sends credentials accepts no
-// wildcard.
+// protocol"). A wildcard is not possible: browsers ignore it for requests with credentials.
 const (
 	allowedMethods = "GET, POST, DELETE"
 	allowedHeaders = "Authorization, Content-Type, Accept, Last-Event-ID, " +
 		"Mcp-Session-Id, Mcp-Protocol-Version, Mcp-Method, Mcp-Name"
 	exposedHeaders = "Mcp-Session-Id, WWW-Authenticate"
-	// preflightAge is the time that a browser may cache the response, in seconds.
+	// preflightAge is the time in seconds for which a browser may cache the response to a preflight
+	// request.
 	preflightAge = "7200"
 )
 
-// shareWithOrigin lets a page of an allowed origin read the response. It returns true if it has
-// responded to a preflight request, which has neither a credential nor a message.
+// shareWithOrigin lets a page of an allowed origin read the response. If the request is a preflight
+// request, it responds and returns true.
 func shareWithOrigin(w http.ResponseWriter, r *http.Request, origins origin.Check) (answered bool) {
 	origin := origins.Allowed(r)
 	if origin == "" {
@@ -36,7 +36,7 @@ func shareWithOrigin(w http.ResponseWriter, r *http.Request, origins origin.Chec
 	}
 	header := w.Header()
 	header.Set("Access-Control-Allow-Origin", origin)
-	// Caches must not give one origin's response to another.
+	// Vary keeps caches from returning one origin's response to another.
 	header.Set("Vary", "Origin")
 	if r.Method != http.MethodOptions || r.Header.Get("Access-Control-Request-Method") == "" {
 		header.Set("Access-Control-Expose-Headers", exposedHeaders)
@@ -49,7 +49,7 @@ func shareWithOrigin(w http.ResponseWriter, r *http.Request, origins origin.Chec
 	return true
 }
 
-// serveRoot serves / with a page for browsers. Other clients get 404.
+// serveRoot serves the path /: a page for browsers, and 404 for other clients.
 func (t *Transport) serveRoot(w http.ResponseWriter, r *http.Request) {
 	s := t.publisher.Current()
 	switch err := s.Origins.Request(r); {
@@ -62,24 +62,23 @@ func (t *Transport) serveRoot(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// servePage shows a person who opens the endpoint in a browser how to connect a client. Like the
-// refusal of a client without a credential, it shows how clients authenticate. It also shows the
-// endpoint's URL and the variants.
+// servePage serves a page about connecting clients. The page needs no credential: it contains the
+// endpoint's URL, the variants and the way to authenticate.
 func servePage(w http.ResponseWriter, r *http.Request, s *snapshot.Snapshot) {
 	auth := s.Config.Auth
 	clientsetup.ServePage(w, resourceOf(r, s).String(), clientsetup.AccessOf(auth), clientsetup.RegistrationOf(auth), s.Config.Gateway.Variants...)
 }
 
-// wellKnown is the path of the metadata of a protected resource, which names its issuers (RFC 9728,
-// section 3).
+// wellKnown is the path of the protected resource metadata (RFC 9728, section 3).
 const wellKnown = "/.well-known/oauth-protected-resource"
 
-// serveMetadata serves the resource's metadata.
+// serveMetadata serves the protected resource metadata, which names the issuers. It responds with 404
+// if there are no issuers.
 func (t *Transport) serveMetadata(w http.ResponseWriter, r *http.Request) {
 	s := t.publisher.Current()
 	authenticator := s.Identity
-	resource, known := resourceAt(strings.TrimPrefix(r.URL.Path, wellKnown), r, s)
-	if len(authenticator.Issuers()) == 0 || !known {
+	resource, ok := resourceAt(strings.TrimPrefix(r.URL.Path, wellKnown), r, s)
+	if len(authenticator.Issuers()) == 0 || !ok {
 		http.NotFound(w, r)
 		return
 	}
@@ -98,10 +97,10 @@ func (t *Transport) serveMetadata(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(metadata.JSON()) // the client notices an incomplete response
 }
 
-// keySetPath is the path of the keys that verify the gateway's assertions.
+// keySetPath is the path of the public keys for the gateway's assertions.
 const keySetPath = "/.well-known/jwks.json"
 
-// serveKeySet serves the public keys of assertions.
+// serveKeySet serves the public keys for assertions. It responds with 404 if there are none.
 func (t *Transport) serveKeySet(w http.ResponseWriter, r *http.Request) {
 	s := t.publisher.Current()
 	keys := s.Assertions.KeySet()
@@ -124,10 +123,10 @@ func texts(all []string) jsontext.Value {
 	return wire.Array(quoted)
 }
 
-// allowPublic prepares a response that everyone may read, including pages in browsers. Otherwise it
-// responds to the request.
+// allowPublic prepares the response to a GET or HEAD that everyone may read, including pages of any
+// origin. For any other method and a foreign host, it responds and returns false.
 func allowPublic(w http.ResponseWriter, r *http.Request, s *snapshot.Snapshot) (ok bool) {
-	// Check the host but not the origin: any page may read the response, but not by DNS rebinding.
+	// Check the host, against DNS rebinding, but not the origin.
 	if err := s.Origins.Host(r); err != nil {
 		refuse(w, http.StatusForbidden, nil, wire.NewError(wire.InvalidRequest, "Forbidden: "+err.Error()))
 		return false
@@ -147,8 +146,8 @@ func allowPublic(w http.ResponseWriter, r *http.Request, s *snapshot.Snapshot) (
 	return false
 }
 
-// resourceOf returns the endpoint's URL for clients. Without a public_url it has the host of the
-// request. Callers check that this is a host of the gateway.
+// resourceOf returns the endpoint's URL for clients. Without a public_url, the URL contains the
+// request's host, which the origin check has accepted.
 func resourceOf(r *http.Request, s *snapshot.Snapshot) *url.URL {
 	settings := &s.Config.Gateway
 	if endpoint := settings.PublicEndpoint(); endpoint != nil {
@@ -161,12 +160,12 @@ func resourceOf(r *http.Request, s *snapshot.Snapshot) *url.URL {
 	return u
 }
 
-// resourceAt returns the public URL of the resource at a path. HTTP+SSE is a resource of its own,
-// because clients refuse the metadata of another resource. A variant belongs to the endpoint's
-// resource. known is true if the resource's metadata is served at the path: the path of the public
-// URL, the path on this host if a proxy strips part of it, or the root, for clients that try only
-// the root.
-func resourceAt(path string, r *http.Request, s *snapshot.Snapshot) (u *url.URL, known bool) {
+// resourceAt returns the public URL of the protected resource at a path: HTTP+SSE or the endpoint with
+// its variants. HTTP+SSE is a separate resource, because a client refuses metadata whose resource is
+// not the URL that it uses. hasMetadata is true if the resource's metadata is served below wellKnown at
+// this path. That is the path of the public URL, the path on this host if a proxy strips a part, and
+// the root, for clients that try only the root.
+func resourceAt(path string, r *http.Request, s *snapshot.Snapshot) (u *url.URL, hasMetadata bool) {
 	path = strings.TrimSuffix(path, "/")
 	gateway, endpoint := &s.Config.Gateway, resourceOf(r, s)
 	if sse := gateway.SSEBeside(endpoint); gateway.SSE && (path == config.SSEPath || path == sse.Path) {
@@ -175,8 +174,8 @@ func resourceAt(path string, r *http.Request, s *snapshot.Snapshot) (u *url.URL,
 	return endpoint, path == "" || path == gateway.Path || path == endpoint.Path
 }
 
-// metadataURL returns the URL of the requested resource's metadata. The well-known path is between
-// the host and the resource's path.
+// metadataURL returns the URL of the metadata of the requested resource: the well-known path, followed
+// by the resource's path.
 func metadataURL(r *http.Request, s *snapshot.Snapshot) string {
 	u, _ := resourceAt(r.URL.Path, r, s)
 	return u.Scheme + "://" + u.Host + wellKnown + u.EscapedPath()

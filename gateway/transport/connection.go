@@ -14,43 +14,43 @@ import (
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
-// connection is a client with one connection for all messages in both directions, so that the
-// connection is the session: a pair of pipes, or a stream of HTTP+SSE. Its owner passes the
-// client's messages to [connection.receive] on one goroutine, and writes the messages from out to
-// the client until out is closed.
+// connection is a client over stdio or HTTP+SSE. The connection is its session: all messages in both
+// directions use it. One goroutine of the transport calls [connection.receive] with the client's
+// messages. Another goroutine writes the messages from out to the client until out is closed.
 type connection struct {
 	t *Transport
 
-	// The goroutine that calls receive owns caller, session's fields and notified.
+	// Only the goroutine that calls receive uses caller, the fields of session, and notified.
 	caller  snapshot.Caller
 	client  string // network address; empty over stdio
 	session session
-	// notified is true once the client gets notifications of changes.
+	// notified is true after notify was called for a legacy client.
 	notified bool
-	// legacyOnly is true for HTTP+SSE, which the modern era does not have.
+	// legacyOnly is true for HTTP+SSE, which is not part of the modern era.
 	legacyOnly bool
 
 	// work counts the goroutines of requests and streams.
 	work     sync.WaitGroup
 	inFlight inFlight
-	// slots counts the requests and streams without a written response.
+	// slots counts the requests and streams whose response has not been written.
 	slots   atomic.Int32
 	replies replies
-	// out passes messages to the writing goroutine.
+	// out passes messages to the goroutine that writes them.
 	out chan outgoing
-	// ending is closed to end streams. abandoned is closed when the client has apparently stopped
-	// reading.
-	ending, abandoned chan struct{}
+	// ending is closed to end the streams.
+	ending chan struct{}
+	// abandoned is closed if the client has stopped reading. Messages are then dropped.
+	abandoned chan struct{}
 }
 
 // outgoing is a message for the client.
 type outgoing struct {
 	message []byte
-	// written is called when the message was written or is dropped. It may be nil.
+	// written is called when the message has been written or dropped. It may be nil.
 	written func()
 }
 
-// done reports that the message was written or is dropped.
+// done calls written.
 func (o outgoing) done() {
 	if o.written != nil {
 		o.written()
@@ -69,9 +69,9 @@ func newConnection(t *Transport, caller snapshot.Caller) *connection {
 	return c
 }
 
-// retain returns the current snapshot. If its configuration is new, it authenticates the client
-// again. The error is the reason to stop serving the client. Only receive's goroutine may call it.
-func (c *connection) retain(ctx context.Context) (*snapshot.Snapshot, error) {
+// reauthenticate returns the current snapshot. After a reload, it authenticates the client again; if
+// it returns an error, the connection must end. Only the goroutine of receive may call it.
+func (c *connection) reauthenticate(ctx context.Context) (*snapshot.Snapshot, error) {
 	s, _, err := c.t.publisher.Reauthenticate(ctx, &c.caller)
 	return s, err
 }
@@ -79,17 +79,16 @@ func (c *connection) retain(ctx context.Context) (*snapshot.Snapshot, error) {
 // finish ends the streams, waits for the requests in flight, and closes out. Call it after the last
 // receive.
 func (c *connection) finish() {
-	// Streams are part of the work. They end when ending is closed.
 	close(c.ending)
 	c.replies.close()
 	c.work.Wait()
 	close(c.out)
 }
 
-// send passes a message to the writer, and ignores nil. It waits for a slow client.
+// send passes a message to the writing goroutine, and ignores nil. It blocks while the client is slow.
 func (c *connection) send(message []byte) { c.hand(outgoing{message: message}) }
 
-// hand is send for a message that reports when it was written.
+// hand is send for a message with a written function.
 func (c *connection) hand(o outgoing) {
 	if o.message == nil {
 		o.done()
@@ -102,18 +101,18 @@ func (c *connection) hand(o outgoing) {
 	}
 }
 
-// run carries out the job of a request and passes its response to the writer.
+// run runs the job of a request and passes the response to the writing goroutine.
 func (c *connection) run(j *job) {
 	run := j.run
-	j.run = nil // otherwise a stream would keep its request
+	j.run = nil // frees the request while run serves a stream
 	c.hand(outgoing{run(&j.scope).JSON, j.scope.Close})
 }
 
-// receive handles a message or batch of the client with the current snapshot. Requests run
-// concurrently. Changes of the session's state are made in order. The error is the reason to stop
-// serving the client.
+// receive handles a message or batch of the client with the current snapshot. It changes the session's
+// state before it returns; requests run concurrently. If a reload has refused the client, it returns
+// an error and the connection must end.
 func (c *connection) receive(ctx context.Context, in incoming) error {
-	s, err := c.retain(ctx)
+	s, err := c.reauthenticate(ctx)
 	if err != nil {
 		return err
 	}
@@ -130,13 +129,13 @@ func (c *connection) receive(ctx context.Context, in incoming) error {
 	return nil
 }
 
-// receiveBatch handles the messages of a batch. The response is a batch as well.
+// receiveBatch handles the messages of a batch and sends the responses as one batch.
 func (c *connection) receiveBatch(ctx context.Context, s *snapshot.Snapshot, batch []jsontext.Value) {
 	if !wire.Batches(c.session.revision) {
 		c.send(wire.AppendError(nil, nil, wire.NoBatches()))
 		return
 	}
-	for i := range batch { // cloned: a small message would keep the whole batch in memory
+	for i := range batch { // Clone: each message would keep the text of the whole batch in memory
 		batch[i] = batch[i].Clone()
 	}
 	jobs := readBatch(batch, func(_ jsontext.Value, request *requests.Request) *job {
@@ -152,8 +151,8 @@ func (c *connection) receiveBatch(ctx context.Context, s *snapshot.Snapshot, bat
 	})
 }
 
-// accept handles one message. It returns the response to a request, or the job that makes the
-// response.
+// accept handles one message. For a request, it returns the response or a job that returns the
+// response. For any other message, both are nil.
 func (c *connection) accept(
 	ctx context.Context, s *snapshot.Snapshot, request *requests.Request,
 ) (response []byte, j *job) {
@@ -169,14 +168,15 @@ func (c *connection) accept(
 	return nil, nil
 }
 
-// notify notifies a legacy client of changes for as long as it is connected.
+// notify begins to notify a legacy client of changes, until the connection ends.
 func (c *connection) notify() {
 	caller, sub := c.caller, c.t.publisher.Subscribe(c.caller.Principal)
 	c.work.Go(func() {
 		defer sub.Close()
 		defer c.t.recovered(context.Background(), nil)
 		changed := wire.AppendNotification(nil, wire.PromptsListChanged, nil)
-		// Do not use the context of the client's notification: the stream ends with the connection.
+		// Use a background context: the stream outlives the message that started it, and ends with
+		// the connection.
 		c.t.follow(context.Background(), &caller, sub, func() { c.send(changed) },
 			outlet{send: c.send, ending: c.ending})
 	})
@@ -193,7 +193,7 @@ func (c *connection) acceptRequest(ctx context.Context, request *requests.Reques
 		return c.begin(ctx, request)
 	case request.Message.Method == wire.Initialize:
 		return c.acceptInitialize(ctx, request), nil
-	// Answer pings also before initialize: clients may send them then (2025-11-25, Lifecycle).
+	// Clients may send pings before initialize (2025-11-25, Lifecycle).
 	case request.Message.Method == wire.Ping:
 		c.t.requests.Record(ctx, request, nil)
 		return wire.AppendResult(nil, id, jsontext.Value("{}")), nil
@@ -206,7 +206,7 @@ func (c *connection) acceptRequest(ctx context.Context, request *requests.Reques
 		return wire.AppendError(nil, id, wire.NewError(wire.InvalidRequest, problem)), nil
 	}
 	c.session.connect(request)
-	if request.Message.Method == wire.SetLogLevel { // done before the following requests
+	if request.Message.Method == wire.SetLogLevel { // handle it now: it must apply to the next request
 		var scope requests.Scope
 		defer scope.Close()
 		return c.t.requests.Handle(ctx, request, &scope, nil).JSON, nil
@@ -226,42 +226,42 @@ func (c *connection) acceptInitialize(ctx context.Context, request *requests.Req
 	return wire.AppendResult(nil, request.Message.ID, result)
 }
 
-// begin registers a request, so that the client can cancel it, and returns its job. The request
-// uses one of the connection's slots until the response is written. A large message also counts in
-// the client's memory until then.
+// begin registers a request, so that the client can cancel it, and returns its job. Until the response
+// has been written, the request uses a slot of the connection and, if it is large, memory of the
+// client's account.
 func (c *connection) begin(ctx context.Context, request *requests.Request) (response []byte, j *job) {
 	ctx = requests.ExtractTrace(ctx, request.Meta, nil)
 	respond := c.respond
-	// Legacy clients have no such request. They are notified once they have sent
+	// Only modern clients subscribe by a request. Legacy clients are notified after
 	// notifications/initialized.
 	if request.Modern() && request.Message.Method == wire.Listen {
-		ctx = context.WithoutCancel(ctx) // the client may cancel it; otherwise the connection ends it
+		ctx = context.WithoutCancel(ctx) // a cancellation by the client or the end of the connection ends the stream
 		respond = c.respondListen
 	}
-	if c.slots.Load() >= maxInFlight { // only this goroutine increases it
+	if c.slots.Load() >= maxInFlight { // no race: only this goroutine increases slots
 		refusal := errInFlight()
 		c.t.requests.Record(ctx, request, refusal)
 		return wire.AppendError(nil, request.Message.ID, refusal), nil
 	}
 	// begun is never nil, because there are fewer slots than maxSessionInFlight.
 	ctx, begun := c.inFlight.begin(ctx, c.session.id, request.Message.ID)
-	// On one connection, only the id tells which request a response is for.
-	if begun.again {
+	// Refuse a second request with the same id: the client could not tell their responses apart.
+	if begun.isDuplicate {
 		begun.Release()
 		c.t.requests.RecordRefused(ctx, request, nil)
 		refusal := wire.NewError(wire.InvalidRequest, "The id is in use by another request")
 		return wire.AppendError(nil, request.Message.ID, refusal), nil
 	}
 	j = newJob(func(scope *requests.Scope) (response requests.Response) {
-		defer begun.Release() // before the response is written, since the client may then reuse the id
+		defer begun.Release() // before the response is written: the client may then use the id again
 		defer c.t.recovered(ctx, func() {
 			refusal := wire.NewError(wire.InternalError, "Internal error")
-			// Use the id of begun: a stream must not keep its request and snapshot in memory.
+			// Use the id in begun: a reference to request would keep it in memory while a stream runs.
 			response = requests.Response{JSON: wire.AppendError(nil, jsontext.Value(begun.key.id), refusal)}
 		})
 		return respond(ctx, request, scope)
 	})
-	if request.Size >= edge.Least { // the whole message stays in memory, not only its params
+	if request.Size >= edge.Least { // count the whole message: its params keep all of it in memory
 		var ok bool
 		maxBuffered := request.Snapshot.Config.Gateway.MaxBuffered
 		if j.scope.Message, ok = c.t.ledger.Acquire(maxBuffered, request.Key(), "", request.Size); !ok {
@@ -276,13 +276,12 @@ func (c *connection) begin(ctx context.Context, request *requests.Request) (resp
 	return nil, j
 }
 
-// slot is one of the connection's slots.
+// slot releases one of the connection's slots.
 type slot atomic.Int32
 
 func (s *slot) Release() { (*atomic.Int32)(s).Add(-1) }
 
-// respond returns the response to a request. It has no JSON if the client has cancelled the
-// request.
+// respond returns the response to a request. Its JSON is nil if the client has canceled the request.
 func (c *connection) respond(ctx context.Context, request *requests.Request, scope *requests.Scope) requests.Response {
 	var response requests.Response
 	if request.Relay == nil {
@@ -296,10 +295,10 @@ func (c *connection) respond(ctx context.Context, request *requests.Request, sco
 	return response
 }
 
-// respondListen serves one of the client's subscriptions. It returns the error of a refused
-// request, or the closing result, which is sent after the id is free again.
+// respondListen serves a subscription until it ends, and returns its closing result. If it refuses the
+// request, it returns an error response.
 func (c *connection) respondListen(ctx context.Context, request *requests.Request, _ *requests.Scope) requests.Response {
-	wanted, refusal := c.t.readListen(ctx, request)
+	listChanged, refusal := c.t.readListen(ctx, request)
 	if refusal != nil {
 		return requests.Response{JSON: wire.AppendError(nil, request.Message.ID, refusal)}
 	}
@@ -310,6 +309,6 @@ func (c *connection) respondListen(ctx context.Context, request *requests.Reques
 	defer release()
 	sub := c.t.publisher.Subscribe(request.Caller.Principal)
 	defer sub.Close()
-	l := &listener{caller: request.Caller, sub: sub, id: request.Message.ID, wanted: wanted}
+	l := &listener{caller: request.Caller, sub: sub, id: request.Message.ID, listChanged: listChanged}
 	return requests.Response{JSON: c.t.listen(ctx, l, outlet{send: c.send, ending: c.ending})}
 }

@@ -13,15 +13,15 @@ import (
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
-// eventStream is a response of server-sent events. One goroutine at a time writes to it. After the
-// first error it writes nothing more.
+// eventStream is a response of server-sent events. Only one goroutine may write at a time. After the
+// first error, which is in err, writes do nothing.
 type eventStream struct {
 	w       io.Writer
 	control *http.ResponseController
 	err     error
 }
 
-// openStream begins the response. Call [eventStream.end] in the end.
+// openStream begins the response and flushes its header. Call [eventStream.end] at the end.
 func openStream(w http.ResponseWriter) *eventStream {
 	header := w.Header()
 	header.Set("Content-Type", wire.ContentSSE)
@@ -30,22 +30,21 @@ func openStream(w http.ResponseWriter) *eventStream {
 	s := &eventStream{w: w, control: http.NewResponseController(w)}
 	s.extend()
 	w.WriteHeader(http.StatusOK)
-	// Flush at once: clients wait for the header, and the first event may come hours later.
+	// Flush now: clients wait for the header, and the first event may come hours later.
 	s.err = s.control.Flush()
 	return s
 }
 
-// extend moves the write deadline.
+// extend sets the write deadline to writeTimeout from now. The server's WriteTimeout would count from
+// the request.
 func (s *eventStream) extend() {
-	// The server's WriteTimeout would count from the request on. A writer without deadlines remains
-	// unbounded.
-	_ = s.control.SetWriteDeadline(time.Now().Add(writeTimeout))
+	_ = s.control.SetWriteDeadline(time.Now().Add(writeTimeout)) // fails for writers without deadlines, as in tests
 }
 
-// end extends the deadline once more: the HTTP server still writes the end of the body.
+// end extends the deadline once more, for the end of the body, which the HTTP server writes.
 func (s *eventStream) end() { s.extend() }
 
-// event writes one event. id may be empty. data may be nil for an event with only an id.
+// event writes an event. The id may be empty, and data may be nil.
 func (s *eventStream) event(id string, data []byte) {
 	frame := make([]byte, 0, len("id: \ndata: \n\n")+len(id)+len(data))
 	if id != "" {
@@ -54,7 +53,7 @@ func (s *eventStream) event(id string, data []byte) {
 	s.write(appendData(frame, data))
 }
 
-// named writes an event with a type, which must be a single line.
+// named writes an event with a type. The type must not contain a line break.
 func (s *eventStream) named(name string, data []byte) {
 	frame := make([]byte, 0, len("event: \ndata: \n\n")+len(name)+len(data))
 	s.write(appendData(append(append(append(frame, "event: "...), name...), '\n'), data))
@@ -64,7 +63,7 @@ func appendData(frame, data []byte) []byte {
 	return append(append(append(frame, "data: "...), wire.SingleLine(data)...), "\n\n"...)
 }
 
-// comment writes a line that clients ignore.
+// comment writes a comment, which clients ignore.
 func (s *eventStream) comment() { s.write([]byte(": keep-alive\n\n")) }
 
 func (s *eventStream) write(frame []byte) {
@@ -77,8 +76,9 @@ func (s *eventStream) write(frame []byte) {
 	}
 }
 
-// serveStream opens an event stream and serves it until the client leaves or the caller's
-// credential expires. At the end it calls release and the subscription's Close.
+// serveStream opens an event stream and calls serve. The context of serve ends when the client leaves
+// or the caller's credential expires. At the end, serveStream calls release and closes the
+// subscription.
 func (x *exchange) serveStream(
 	release func(), sub *publish.Subscription, expires time.Time,
 	serve func(ctx context.Context, out *eventStream),
@@ -93,30 +93,30 @@ func (x *exchange) serveStream(
 }
 
 const (
-	// writeTimeout is the time that a client may delay a response or event before its connection is
-	// closed.
+	// writeTimeout is the time that a client may take to read a response or event. After it, the
+	// connection is closed.
 	writeTimeout = 30 * time.Second
 	// maxCounted is the size in bytes up to which the HTTP server computes Content-Length itself.
 	maxCounted = 2 << 10
-	// maxBuffered is the size in bytes up to which a response and its header fit into the HTTP
+	// maxBuffered is the size in bytes up to which a response fits, with its header, into the HTTP
 	// server's buffer.
 	maxBuffered = 3 << 10
-	// maxPooled bounds the buffers that are kept for later responses, in bytes.
+	// maxPooled bounds the size of a buffer that is reused for later responses, in bytes.
 	maxPooled = 1 << 20
 )
 
-// contentJSON is shared by all responses. Header values are never changed in place.
+// contentJSON saves an allocation per response. Nothing modifies header values in place.
 var contentJSON = []string{wire.ContentJSON} //nolint:gochecknoglobals // a constant
 
-// writeJSON writes a small response.
+// writeJSON writes a small JSON response.
 func writeJSON(w http.ResponseWriter, status int, body []byte) error {
 	return write(context.Background(), w, time.Now(), status, false, body)
 }
 
-// write writes a JSON response. The client must read it within writeTimeout. A response that does
-// not fit into the HTTP server's buffer is written in one system call. ctx is the HTTP request's.
-// If through is true, nothing remains in the server's buffer: when write returns, the operating
-// system has the whole response.
+// write writes a JSON response, which the client must read within writeTimeout. A response that does
+// not fit into the HTTP server's buffer is written in one system call. ctx is the context of the HTTP
+// request. If through is true, write flushes the server's buffer, so that the operating system has the
+// whole response when write returns.
 func write(
 	ctx context.Context, w http.ResponseWriter, now time.Time, status int, through bool, parts ...[]byte,
 ) (err error) {
@@ -125,11 +125,11 @@ func write(
 		size += len(part)
 	}
 	header["Content-Type"] = contentJSON
-	if through || size > maxCounted { // otherwise a flush would make the response chunked
+	if through || size > maxCounted { // without Content-Length, the response would be chunked
 		header["Content-Length"] = []string{strconv.Itoa(size)}
 	}
 	control := http.NewResponseController(w)
-	_ = control.SetWriteDeadline(now.Add(writeTimeout)) // a writer without deadlines remains unbounded
+	_ = control.SetWriteDeadline(now.Add(writeTimeout)) // fails for writers without deadlines, as in tests
 	w.WriteHeader(status)
 	if size > maxBuffered {
 		err = edge.Write(ctx, w, parts...)
@@ -144,7 +144,7 @@ func write(
 	return err
 }
 
-// buffers are reused, so that a page of the list does not allocate its size.
+// buffers saves the allocation of each response: a page of a list may have megabytes.
 var buffers = sync.Pool{ //nolint:gochecknoglobals // a pool is shared by nature
 	New: func() any { return new([]byte) },
 }
@@ -156,7 +156,7 @@ func getBuffer() *[]byte {
 	return buffer
 }
 
-// putBuffer keeps a buffer for the next response, with the memory to which it has grown.
+// putBuffer returns a buffer to the pool. appended is the slice into which the buffer has grown.
 func putBuffer(buffer *[]byte, appended []byte) {
 	if cap(appended) <= maxPooled {
 		*buffer = appended[:0]

@@ -11,30 +11,29 @@ import (
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
-// With replicas, a client's next message may reach a replica that does not hold its session or
-// call. An id in the message names the replica that does:
+// With several replicas, a message may reach a replica that does not have its session, server request
+// or parked get. An id in the message names the replica that has it:
 //
 //	a post to a session of HTTP+SSE   the session's id, in the URL
 //	a reply to a server request       the id of the server request
 //	a get with replies                the id of the parked get, in its requestState
 //
-// The other replica answers instead. If it is gone, this replica answers as if it had been
-// restarted itself: it does not know the id.
+// This replica forwards the message, and the other replica answers it. If the other replica is gone,
+// this replica answers that it does not know the id.
 
-// proxied is a response that another replica writes. The client may delay each part for as long as
-// a part of this replica's own responses.
+// proxied is a response from another replica. Each write to the client has its own writeTimeout.
 type proxied struct{ http.ResponseWriter }
 
 func (p proxied) Unwrap() http.ResponseWriter { return p.ResponseWriter }
 
 func (p proxied) Write(b []byte) (int, error) {
-	// A writer without deadlines remains unbounded.
+	// This fails for writers without deadlines, as in tests.
 	_ = http.NewResponseController(p.ResponseWriter).SetWriteDeadline(time.Now().Add(writeTimeout))
 	return p.ResponseWriter.Write(b)
 }
 
-// forward passes the exchange, with its body, or one message of it, to the replica that made an id.
-// It returns false if this replica must answer.
+// forward sends the request, with the given body, to the replica that made an id, and writes its
+// response to w. It returns false if this replica must answer.
 func (x *exchange) forward(w http.ResponseWriter, id string, caller *snapshot.Caller, body []byte) (answered bool) {
 	home, ok := x.t.forwarder.Elsewhere(id)
 	return ok && x.t.forwarder.Forward(proxied{w}, x.r, body, home, cluster.Origin{
@@ -42,22 +41,23 @@ func (x *exchange) forward(w http.ResponseWriter, id string, caller *snapshot.Ca
 	})
 }
 
-// forwardReply is forward for a reply that no server request of this replica waits for.
+// forwardReply forwards a reply for which no server request of this replica waits. It returns false if
+// this replica must answer.
 func (l *legacyExchange) forwardReply(w http.ResponseWriter, reply *wire.Message, body []byte) (answered bool) {
 	id, _ := wire.Text(reply.ID)
 	return reply.IsResponse() && l.x.forward(w, id, &l.caller, body)
 }
 
-// unanswered is a response that is dropped, because the batch has its own response.
+// unanswered drops a response: a reply in a batch gets none.
 type unanswered http.Header
 
 func (u unanswered) Header() http.Header       { return http.Header(u) }
 func (unanswered) Write(b []byte) (int, error) { return len(b), nil }
 func (unanswered) WriteHeader(int)             {}
 
-// serveForwarded serves a request with another replica's header. It serves only messages for a
-// session, a server request or a parked get of this replica, as the caller that is stored there.
-// Other messages get 404, even with other credentials, and nothing is forwarded again.
+// serveForwarded serves a request that another replica has forwarded. The message must be for a
+// session, a server request or a parked get of this replica, and of its caller. Any other message gets
+// 404, even with a valid credential. Nothing is forwarded a second time.
 func (t *Transport) serveForwarded(w http.ResponseWriter, r *http.Request) {
 	x, ok := t.begin(w, r)
 	if !ok {
@@ -98,15 +98,15 @@ func (x *exchange) refuseForwarded() {
 	x.refuse(http.StatusNotFound, nil, wire.NewError(wire.InvalidRequest, "Session not found"))
 }
 
-// deliverForwarded passes a reply to the server request that waits for it, if the server request
-// was sent to this principal.
+// deliverForwarded passes a reply to the server request that waits for it. It returns false if there
+// is no such server request, or if the session belongs to another principal.
 func (x *exchange) deliverForwarded(principal string, reply *wire.Message) bool {
 	session, err := x.snapshot.Sealer.OpenSession(wire.Header(x.r.Header, wire.HeaderSessionID))
 	return err == nil && session.Principal == principal && x.t.replies.deliver(session.ID, reply)
 }
 
-// resumeForwarded continues a get that is parked here for the principal. If it cannot, it returns
-// false and writes no response.
+// resumeForwarded continues a parked get of the principal and writes the response. It returns false,
+// without a response, if there is no such get on this replica.
 func (x *exchange) resumeForwarded(principal string, request *requests.Request) bool {
 	variant, ok := variantAt(x.snapshot.Config, x.r.URL.Path, x.snapshot.Config.Gateway.Path)
 	x.variant = variant
@@ -123,7 +123,7 @@ func (x *exchange) resumeForwarded(principal string, request *requests.Request) 
 		return false
 	}
 	request.Caller, request.Snapshot = caller, current
-	if request.Relay == nil { // with a relay, respond begins a stream
+	if request.Relay == nil { // a relay makes respond send a header soon, for which the other replica waits
 		request.Relay = requests.NewRelayQueue()
 	}
 	x.respond(requests.ExtractTrace(x.r.Context(), request.Meta, x.r.Header), request, http.StatusOK)

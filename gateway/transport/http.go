@@ -19,9 +19,9 @@ import (
 )
 
 const (
-	// MaxRequest bounds one message or batch of a client, in bytes.
+	// MaxRequest bounds a message or batch of a client, in bytes.
 	MaxRequest = 4 << 20
-	// maxPrealloc bounds the memory that is allocated for a Content-Length in advance, in bytes.
+	// maxPrealloc bounds the memory, in bytes, that is allocated for a body before it arrives.
 	maxPrealloc = 64 << 10
 )
 
@@ -31,32 +31,35 @@ type exchange struct {
 
 	w http.ResponseWriter
 	r *http.Request
-	// conn is the connection of the request; nil if it is not from one of the gateway's listeners.
+	// conn is the connection of the request; nil if another server than the gateway's accepted it.
 	conn *edge.Conn
-	// snapshot is the snapshot that was current when the request had arrived completely. Until then
-	// it is the snapshot of the header's arrival, which checks the origin.
+	// snapshot is at first the snapshot that was current when the header arrived. It checks the origin.
+	// When the body has arrived, it is replaced by the current snapshot.
 	snapshot *snapshot.Snapshot
 	// variant is the endpoint's variant; empty for the plain endpoint.
 	variant config.Variant
-	// client is the client's address. It is set when the request has arrived completely.
+	// client is the client's network address. It is set when the body has arrived.
 	client string
-	// pending is the response while it depends on an upstream. scope has everything that the
-	// request holds, see release.
+	// pending is the response while the request waits for an upstream.
 	pending pending
-	scope   requests.Scope
-	// forwarded is true for a request from another replica. recorded is true once metrics and the
-	// audit log have the request's outcome.
-	forwarded, recorded bool
+	// scope contains everything that release must release.
+	scope requests.Scope
+	// forwarded is true for a request from another replica.
+	forwarded bool
+	// recorded is true once the request is in metrics and the audit log.
+	recorded bool
 }
 
-// protocol is the handling of one era over Streamable HTTP. Each function responds itself to a
-// request that it refuses.
+// protocol is the handling of one era over Streamable HTTP. If a function refuses a request, it has
+// written the response.
 type protocol struct {
-	// admit checks a posted message and its caller. For a request to carry out, it returns the
-	// context and the status of the response. raw is the message's text, for another replica.
+	// admit checks a posted message and its caller. If ok is true, the message is a request to handle in
+	// ctx, and status is the HTTP status of its response. Otherwise admit has written the response. raw
+	// is the text of the message, for forwarding.
 	admit func(x *exchange, request *requests.Request, raw []byte) (ctx context.Context, status int, ok bool)
-	// serveBatch, serveStream and end serve a posted batch, GET and DELETE.
-	serveBatch       func(x *exchange, batch []jsontext.Value)
+	// serveBatch serves a posted batch.
+	serveBatch func(x *exchange, batch []jsontext.Value)
+	// serveStream serves a GET, and end a DELETE.
 	serveStream, end func(x *exchange)
 }
 
@@ -86,8 +89,7 @@ var (
 
 // serve serves Streamable HTTP.
 func (x *exchange) serve() {
-	// A GET or DELETE has no message, so only the header can name the era. openSession refuses an
-	// unsupported revision with a list of the supported revisions.
+	// An unknown revision counts as legacy: openSession responds with the supported revisions.
 	ofHeader := &legacy
 	if wire.KnownModern(wire.Header(x.r.Header, wire.HeaderProtocolVersion)) {
 		ofHeader = &modern
@@ -124,8 +126,8 @@ func (x *exchange) servePost(ofHeader *protocol) {
 		return
 	}
 	var (
-		request = in.request // not in, which would keep the body while a stream is open
-		raw     []byte       // for another replica
+		request = in.request // below, do not use in: it would keep the body in memory while a stream is open
+		raw     []byte       // only for messages that may be forwarded
 	)
 	x.scope.Request = request
 	if !request.Message.IsRequest() || request.IsRepeated() {
@@ -139,14 +141,14 @@ func (x *exchange) servePost(ofHeader *protocol) {
 		x.respond(ctx, request, status)
 	}
 	if !x.recorded {
-		request.ResolveTool() // before the headers are checked, so that a refused call is recorded as a get
+		request.ResolveTool() // admit may have refused the request before: record a tools/call as a get
 		x.t.requests.RecordRefused(x.r.Context(), request, x.r.Header)
 	}
 }
 
-// protocolOf returns the protocol of a message: by its _meta or otherwise by the header. initialize
-// is always legacy, with the revision in its params: some clients send the newest revision in all
-// headers.
+// protocolOf returns the protocol of a message: modern if its _meta contains a revision, else the
+// protocol of the header. An initialize is legacy even with a modern header, because some clients send
+// the newest revision in all headers.
 func protocolOf(request *requests.Request, ofHeader *protocol) *protocol {
 	switch {
 	case request.ClaimsModern():
@@ -157,13 +159,14 @@ func protocolOf(request *requests.Request, ofHeader *protocol) *protocol {
 	return ofHeader
 }
 
-// record records a request that the transport itself answers. err is nil for a success.
+// record records a request that the transport answers without a handler. err is nil for a success.
 func (x *exchange) record(ctx context.Context, request *requests.Request, err error) {
 	x.recorded = true
 	x.t.requests.Record(ctx, request, err)
 }
 
-// receive reads the body of a POST. If it cannot, it responds with the error.
+// receive reads and parses the body of a POST. If it fails, it responds with an error and returns
+// false.
 func (x *exchange) receive() (incoming, bool) {
 	if wire.MediaType(wire.Header(x.r.Header, "Content-Type")) != wire.ContentJSON {
 		x.refuse(http.StatusUnsupportedMediaType, nil,
@@ -186,7 +189,8 @@ func (x *exchange) receive() (incoming, bool) {
 		x.refuse(status, nil, refusal)
 		return incoming{}, false
 	}
-	// The body may have taken long, and a reload may have revoked the credential.
+	// Use the current snapshot: the body may have taken long, and a reload may have revoked the
+	// credential.
 	x.snapshot = x.t.publisher.Current()
 	x.client = x.clientAddress()
 	in, refusal := readIncoming(body)
@@ -208,14 +212,13 @@ func (x *exchange) readBody() ([]byte, error) {
 	return body, err
 }
 
-// errNoMemory means that a body does not fit beside the other bytes that its client holds.
+// errNoMemory means that a body does not fit in the rest of its client's share of memory.
 var errNoMemory = errors.New("too many bytes are held")
 
-// readLargeBody reads a body that is or may be large. Its memory grows with the bytes that have
-// arrived. They count for the client's address, because the principal is known only after the
-// message was read.
+// readLargeBody reads a body that is large or has an unknown length. Its memory grows with the bytes
+// that have arrived, and counts for the client's address: the principal is not known yet.
 func (x *exchange) readLargeBody() ([]byte, error) {
-	// MaxBytesReader also makes the server close the connection instead of reading the rest.
+	// If the body is too large, MaxBytesReader also makes the server close the connection.
 	source := http.MaxBytesReader(x.w, x.r.Body, MaxRequest)
 	share, client := x.snapshot.Config.Gateway.MaxBuffered, edge.AddressKey(x.clientAddress())
 	var ok bool
@@ -225,7 +228,7 @@ func (x *exchange) readLargeBody() ([]byte, error) {
 	body := make([]byte, 0, maxPrealloc)
 	for {
 		if len(body) == cap(body) {
-			// Count the memory before it is allocated.
+			// Count the memory before allocating it.
 			if !x.scope.Message.Grow(share, 2*cap(body)) {
 				return nil, errNoMemory
 			}
@@ -233,7 +236,7 @@ func (x *exchange) readLargeBody() ([]byte, error) {
 		}
 		n, err := source.Read(body[len(body):cap(body)])
 		body = body[:len(body)+n]
-		// If a body breaks off, the error is different, such as io.ErrUnexpectedEOF.
+		// io.EOF means a complete body. For an incomplete one, the error is io.ErrUnexpectedEOF or another.
 		if errors.Is(err, io.EOF) {
 			return body, nil
 		}
@@ -243,8 +246,9 @@ func (x *exchange) readLargeBody() ([]byte, error) {
 	}
 }
 
-// respond carries out a request, in a context that ends when the client leaves, and writes its
-// response: as JSON, or as an event stream if messages precede the response or it takes long.
+// respond handles a request and writes its response. The response is JSON, or an event stream if
+// messages precede the response or if it takes longer than streamAfter. ctx ends when the client
+// leaves.
 func (x *exchange) respond(ctx context.Context, request *requests.Request, status int) {
 	buffer := getBuffer()
 	x.recorded = true
@@ -259,33 +263,33 @@ func (x *exchange) respond(ctx context.Context, request *requests.Request, statu
 	if stream := x.t.pendings.end(&x.pending); stream != nil {
 		stream.event("", slices.Concat(response.Parts()...))
 		stream.end()
-		// After an error, the write may still use the buffer.
-		if stream.err == nil {
+		if stream.err == nil { // after an error, a write may still be using the buffer
 			putBuffer(buffer, response.JSON)
 		}
 		return
 	}
-	// In the modern era, this error has its own HTTP status. For a legacy client it is the server's
-	// own error.
+	// In the modern era, this error has its own HTTP status. For a legacy client, it can only be an
+	// error of the upstream.
 	if request.Modern() && response.Code == wire.MissingClientCapability {
 		status = http.StatusBadRequest
 	}
-	parts, through := response.Parts(), x.scope.Limited() // a limit counts the request until it is sent
-	// After an error the write may still be in progress: over HTTP/2 it returns when the client
-	// resets the stream.
+	parts, through := response.Parts(), x.scope.Limited() // a limit counts the request until the response is sent
+	// After an error, a write may still be using the buffer: over HTTP/2, it returns as soon as the
+	// client resets the stream.
 	if err := write(ctx, x.w, response.Ready, status, through, parts...); err == nil {
 		putBuffer(buffer, response.JSON)
 	}
 }
 
-// respondRelaying carries out a request that may send messages to the client before the response.
+// respondRelaying handles a request that may send messages to the client before the response. It
+// cancels the request if such a message cannot be written.
 func (x *exchange) respondRelaying(
 	ctx context.Context, request *requests.Request, buffer []byte,
 ) requests.Response {
 	ctx, giveUp := context.WithCancel(ctx)
 	defer giveUp()
-	if x.forwarded { // the other replica waits for the header for answerTimeout at most
-		x.pending.comment()
+	if x.forwarded {
+		x.pending.comment() // sends the header: the other replica waits only a limited time for it
 	}
 	return x.t.handleRelaying(ctx, request, &x.scope, buffer, outlet{
 		send: func(message []byte) {
@@ -296,23 +300,22 @@ func (x *exchange) respondRelaying(
 	})
 }
 
-// refuse responds with an HTTP status and a JSON-RPC error. id is nil if unknown.
+// refuse responds with an HTTP status and a JSON-RPC error. The id of the request may be nil.
 func (x *exchange) refuse(status int, id jsontext.Value, err *wire.Error) {
 	refuse(x.w, status, id, err)
 }
 
 func refuse(w http.ResponseWriter, status int, id jsontext.Value, err *wire.Error) {
-	_ = writeJSON(w, status, wire.AppendError(nil, id, err)) // fails only if the client has left
+	_ = writeJSON(w, status, wire.AppendError(nil, id, err)) // an error means that the client has left
 }
 
-// refuseMethod responds to an unsupported HTTP method.
+// refuseMethod responds with 405 to an unsupported HTTP method.
 func refuseMethod(w http.ResponseWriter, allow, problem string) {
 	w.Header().Set("Allow", allow)
 	refuse(w, http.StatusMethodNotAllowed, nil, wire.NewError(wire.InvalidRequest, problem))
 }
 
-// acceptsStream reports whether the request accepts an event stream. If not, it responds with an
-// error.
+// acceptsStream reports whether the request accepts an event stream. If not, it responds with 406.
 func (x *exchange) acceptsStream() bool {
 	if accepts(x.r, wire.ContentSSE) {
 		return true
@@ -321,11 +324,10 @@ func (x *exchange) acceptsStream() bool {
 	return false
 }
 
-// usualAccept is the value that clients send according to the specification.
+// usualAccept is the Accept header of most clients.
 const usualAccept = wire.ContentJSON + ", " + wire.ContentSSE
 
-// accepts reports whether a request's Accept header allows all of the content types. Without the
-// header all are allowed.
+// accepts reports whether a request's Accept header allows all of the content types, or is missing.
 func accepts(r *http.Request, contentTypes ...string) bool {
 	values := r.Header["Accept"]
 	if len(values) == 0 || values[0] == usualAccept {

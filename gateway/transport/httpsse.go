@@ -7,38 +7,38 @@ import (
 	"time"
 
 	"github.com/promptweir/promptweir/config"
+	"github.com/promptweir/promptweir/gateway/snapshot"
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
-// sseSessionKey is the query parameter with the session's id in HTTP+SSE.
+// sseSessionKey is the name of the query parameter with the session's id.
 const sseSessionKey = "sessionId"
 
-// sseSession is a connection over HTTP+SSE. The client sends its messages as POSTs, and receives
-// messages on its GET stream. The session exists on this replica while the stream is open. Other
-// replicas forward posts to this one.
+// sseSession is a session over HTTP+SSE. The client sends messages by POST, and receives messages on
+// its GET stream. The session exists on this replica until the stream ends. Other replicas forward
+// posts to this replica.
 type sseSession struct {
 	conn *connection
 
-	// owner is the key of the principal that may post.
-	owner string
-	posts chan incoming
-	// over is closed when no more posts are received.
-	over chan struct{}
+	principal string // the key of the principal that may post
+	posts     chan incoming
+	over      chan struct{} // closed when posts are no longer received
 }
 
-// sseSessions are the open sessions by id. The zero value is ready.
+// sseSessions are the open sessions by id. The zero value is ready for use.
 type sseSessions struct {
 	all sync.Map // of *sseSession
 }
 
-// find returns nil if there is no such session.
+// find returns the session with an id, or nil.
 func (s *sseSessions) find(id string) *sseSession {
 	found, _ := s.all.Load(id)
 	session, _ := found.(*sseSession)
 	return session
 }
 
-// serve serves clients of 2024-11-05, and of later legacy revisions that still speak HTTP+SSE.
+// serve serves HTTP+SSE: the transport of revision 2024-11-05, which some clients of later legacy
+// revisions also use.
 func (s *sseSessions) serve(x *exchange) {
 	if gateway := &x.snapshot.Config.Gateway; !gateway.SSE {
 		x.refuse(http.StatusNotFound, nil, wire.NewError(wire.InvalidRequest,
@@ -55,8 +55,8 @@ func (s *sseSessions) serve(x *exchange) {
 	}
 }
 
-// serveStream begins a session, which ends with the stream, and so do its requests. When the
-// gateway drains, it answers the requests in flight and then ends the stream.
+// serveStream serves the GET stream of a new session. The session and its requests end with the stream.
+// When the gateway drains, the requests in flight are answered before the stream ends.
 func (s *sseSessions) serveStream(x *exchange) {
 	if !x.acceptsStream() {
 		return
@@ -73,29 +73,27 @@ func (s *sseSessions) serveStream(x *exchange) {
 	ctx, cancel := withExpiry(x.r.Context(), caller.Principal.Expires)
 	defer cancel()
 	opened := &sseSession{
-		conn: newConnection(x.t, caller), owner: caller.Principal.Key(),
+		conn: newConnection(x.t, caller), principal: caller.Principal.Key(),
 		posts: make(chan incoming), over: make(chan struct{}),
 	}
-	// Do this now: below, x drops the snapshot, which has the trusted proxies.
 	opened.conn.legacyOnly, opened.conn.client = true, x.clientAddress()
-	id := x.t.forwarder.NewID() // cannot be guessed
+	id := x.t.forwarder.NewID() // random, so that other clients cannot guess it
 	s.all.Store(id, opened)
 	defer s.all.Delete(id)
-	x.snapshot = nil // it would stay in memory as long as the stream
+	x.snapshot = nil // frees the snapshot while the stream is open
 	out := openStream(x.w)
 	defer out.end()
 	out.named("endpoint", []byte(config.SSEPath+"?"+sseSessionKey+"="+id))
-	// This goroutine writes, because net/http ends the stream when the handler returns.
+	// Write on this goroutine: net/http ends the stream when the handler returns.
 	go opened.receivePosts(ctx)
 	opened.writeEvents(out, cancel)
 }
 
-// receivePosts receives the client's posts until ctx ends, the gateway drains, or a reload refuses
-// the client.
+// receivePosts receives the client's posts until ctx ends, the gateway drains, or a reload refuses the
+// client or turns HTTP+SSE off.
 func (s *sseSession) receivePosts(ctx context.Context) {
 	defer s.conn.finish()
-	// Deferred calls run in reverse: refuse posts first, then wait for the requests in flight.
-	defer close(s.over)
+	defer close(s.over) // before finish: refuse posts while it waits for the requests in flight
 	defer s.conn.t.recovered(ctx, nil)
 	for {
 		var err error
@@ -103,8 +101,8 @@ func (s *sseSession) receivePosts(ctx context.Context) {
 		case in := <-s.posts:
 			err = s.conn.receive(ctx, in)
 		case <-s.conn.caller.Generation.Replaced():
-			current, retained := s.conn.retain(ctx)
-			if err = retained; err == nil && !current.Config.Gateway.SSE {
+			var current *snapshot.Snapshot
+			if current, err = s.conn.reauthenticate(ctx); err == nil && !current.Config.Gateway.SSE {
 				return
 			}
 		case <-s.conn.t.closing:
@@ -130,8 +128,8 @@ func (s *sseSession) enqueue(ctx context.Context, in incoming) bool {
 	return false
 }
 
-// writeEvents writes the messages for the client until the session ends. Once a write fails, for
-// example because the client does not read, it calls giveUp.
+// writeEvents writes messages to the client until the session ends. If a write fails, for example
+// because the client does not read, it calls giveUp and drops all further messages.
 func (s *sseSession) writeEvents(out *eventStream, giveUp context.CancelFunc) {
 	alive := time.NewTicker(keepAlive)
 	defer alive.Stop()
@@ -147,14 +145,13 @@ func (s *sseSession) writeEvents(out *eventStream, giveUp context.CancelFunc) {
 			out.comment()
 		}
 		if out.err != nil {
-			// From now on messages are discarded, so that no request waits for a writer.
-			giveUp()
+			giveUp() // go on until the session ends: requests must not wait for a reader of out
 		}
 	}
 }
 
-// servePost passes a client's post to its session. Principals other than the session's owner get
-// 404.
+// servePost passes a message to the session in the URL, on this or another replica. It responds with
+// 404 if there is no such session or if it belongs to another principal.
 func (s *sseSessions) servePost(x *exchange) {
 	in, ok := x.receive()
 	if !ok {
@@ -169,19 +166,19 @@ func (s *sseSessions) servePost(x *exchange) {
 	if s.find(to) == nil && x.forward(x.w, to, &caller, in.raw) {
 		return
 	}
-	isTaken := s.post(x, caller.Principal.Key(), in)
+	ok = s.post(x, caller.Principal.Key(), in)
 	switch {
 	case x.r.Context().Err() != nil:
-	case isTaken:
+	case ok:
 		x.w.WriteHeader(http.StatusAccepted)
 	default:
 		x.refuse(http.StatusNotFound, id, wire.NewError(wire.InvalidRequest, "Session not found: open a new stream"))
 	}
 }
 
-// post passes a principal's post to the session in the URL. It returns false if this replica has no
-// such session of that principal.
+// post passes a principal's message to the session in the URL. It returns false if the principal has
+// no such session on this replica.
 func (s *sseSessions) post(x *exchange, principal string, in incoming) bool {
 	session := s.find(x.r.URL.Query().Get(sseSessionKey))
-	return session != nil && session.owner == principal && session.enqueue(x.r.Context(), in)
+	return session != nil && session.principal == principal && session.enqueue(x.r.Context(), in)
 }

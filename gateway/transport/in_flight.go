@@ -12,20 +12,18 @@ import (
 )
 
 const (
-	// maxInFlight bounds the requests in flight on one connection of stdio or HTTP+SSE, whose
-	// responses wait for one writer. It is the default concurrency of an upstream, so that a
-	// gateway in front of this one can use all of it.
+	// maxInFlight bounds the requests in flight on one connection of stdio or HTTP+SSE. It equals the
+	// default concurrency of an upstream: if the client is a gateway, it can use its whole concurrency.
 	maxInFlight = 256
-	// maxSessionInFlight bounds the requests of one legacy session over Streamable HTTP. Each has a
-	// connection or HTTP/2 stream of its own. It is high because a gateway in front of this one
-	// shares a session among its clients.
+	// maxSessionInFlight bounds the requests in flight of one legacy session over Streamable HTTP. It is
+	// high because a gateway as a client sends the requests of all its clients in one session.
 	maxSessionInFlight = 4096
 )
 
-// inFlight has the requests in flight of legacy sessions, so that clients can cancel them, and
-// bounds their number. The zero value is ready.
+// inFlight contains requests in flight, so that clients can cancel them, and bounds their number per
+// session. The zero value is ready for use.
 type inFlight struct {
-	mu       sync.Mutex // guards what follows
+	mu       sync.Mutex // guards the fields below
 	requests map[requestKey]*cancellable
 	counts   map[sessionID]int
 }
@@ -41,13 +39,13 @@ type cancellable struct {
 	stop     context.CancelCauseFunc
 	inFlight *inFlight
 	key      requestKey
-	// again is true if another request of the session has the same id. If so, the client cannot
-	// cancel this request.
-	again bool
+	// isDuplicate is true if an earlier request of the session has the same id. The client can cancel
+	// only the earlier one.
+	isDuplicate bool
 }
 
-// begin counts a request and returns a context that ends when the client cancels it. The request is
-// nil if the session has too many in flight; otherwise release it.
+// begin registers a request. It returns a context that ends when the client cancels the request, and a
+// value to release at the end. The value is nil if the session has too many requests in flight.
 func (f *inFlight) begin(ctx context.Context, session sessionID, id jsontext.Value) (context.Context, *cancellable) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -60,21 +58,20 @@ func (f *inFlight) begin(ctx context.Context, session sessionID, id jsontext.Val
 	c := &cancellable{inFlight: f, key: requestKey{session, string(id)}}
 	ctx, c.stop = context.WithCancelCause(ctx)
 	f.counts[session]++
-	// The client can cancel the first of two requests. The second one need not be refused: over
-	// HTTP a response does not need the id to find its request.
-	if _, c.again = f.requests[c.key]; !c.again {
+	// Accept a duplicate id: over HTTP, a response reaches its request without the id.
+	if _, c.isDuplicate = f.requests[c.key]; !c.isDuplicate {
 		f.requests[c.key] = c
 	}
 	return ctx, c
 }
 
-// Release removes a request and ends its context. Its id may be used again.
+// Release removes a request and ends its context. The client may then use the id again.
 func (c *cancellable) Release() {
 	c.stop(nil)
 	f, session := c.inFlight, c.key.session
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if !c.again {
+	if !c.isDuplicate {
 		delete(f.requests, c.key)
 	}
 	if f.counts[session]--; f.counts[session] == 0 {
@@ -82,7 +79,7 @@ func (c *cancellable) Release() {
 	}
 }
 
-// cancel ends the context of a session's request for a reason, if it is in flight.
+// cancel ends the context of a session's request with a cause, if the request is in flight.
 func (f *inFlight) cancel(session sessionID, id jsontext.Value, reason *wire.CancelledError) {
 	f.mu.Lock()
 	c := f.requests[requestKey{session, string(id)}]
@@ -95,19 +92,19 @@ func (f *inFlight) cancel(session sessionID, id jsontext.Value, reason *wire.Can
 // maxAwaited bounds the server requests of one session that wait for a reply.
 const maxAwaited = 16
 
-// replies has the server requests to legacy clients that wait for a reply. A reply counts once, and
-// only from the session that received the server request. Ids are random, so that another replica
-// does not know them and forwards the reply. The zero value is ready.
+// replies contains the server requests to legacy clients that wait for a reply. A reply counts once,
+// and only from the session that received the server request. Ids are unique among replicas, so that a
+// replica can tell that it must forward a reply. The zero value is ready for use.
 type replies struct {
-	forwarder *cluster.Forwarder // makes ids; nil without forwarding
+	forwarder *cluster.Forwarder // makes ids; nil if replies are not forwarded
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	awaited map[sessionID]map[string]chan<- wire.Message
 	closed  bool
 }
 
-// request sends a server request to a session, by send, and waits for the reply. If ctx ends first,
-// it sends a cancellation.
+// request sends a server request to a session and waits for the reply, at most
+// [requests.ReplyBound]. If ctx or this time ends first, it sends a cancellation.
 func (q *replies) request(
 	ctx context.Context, session sessionID, send func([]byte) bool, method string, params jsontext.Value,
 ) (jsontext.Value, error) {
@@ -128,13 +125,13 @@ func (q *replies) request(
 		return resultOf(m)
 	case <-ctx.Done():
 		params := wire.Object{}.With("requestId", quoted).With("reason", wire.Quote("the reply is no longer needed"))
-		// The cancellation may get lost: a late reply matches nothing.
+		// Ignore a failure: a late reply finds no server request.
 		send(wire.AppendNotification(nil, wire.Cancelled, params.JSON()))
 		return nil, ctx.Err()
 	}
 }
 
-// resultOf returns the result in a client's reply, or the error.
+// resultOf returns the result in a client's reply, or its error as a [*wire.Error].
 func resultOf(m wire.Message) (jsontext.Value, error) {
 	switch {
 	case m.Error != nil:
@@ -174,7 +171,7 @@ func (q *replies) remove(session sessionID, id string) {
 	}
 }
 
-// len returns how many server requests wait.
+// len returns the number of server requests that wait for a reply.
 func (q *replies) len() int {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -185,8 +182,8 @@ func (q *replies) len() int {
 	return n
 }
 
-// deliver passes a session's reply to its server request. It returns false if no server request
-// waits for it.
+// deliver passes a session's reply to its server request. It returns false if no server request of the
+// session waits for the reply.
 func (q *replies) deliver(session sessionID, m *wire.Message) bool {
 	id, ok := wire.Text(m.ID)
 	q.mu.Lock()
@@ -196,20 +193,19 @@ func (q *replies) deliver(session sessionID, m *wire.Message) bool {
 		return false
 	}
 	delete(q.awaited[session], id)
-	// This does not block: the channel has room for one, and only the goroutine that removes the
-	// entry sends.
+	// This does not block: the channel has room for one message, and only the goroutine that removes
+	// the entry sends one.
 	reply <- *m
 	return true
 }
 
-// end makes all waiting server requests of a session fail.
+// end makes all server requests of a session fail that wait for a reply.
 func (q *replies) end(session sessionID) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for id, reply := range q.awaited[session] {
 		delete(q.awaited[session], id)
-		// A message without result and error becomes an error in resultOf.
-		reply <- wire.Message{}
+		reply <- wire.Message{} // resultOf returns an error for an empty message
 	}
 }
 

@@ -29,8 +29,8 @@ func TestInFlight_BoundsEachSession(t *testing.T) {
 		if c == nil {
 			t.Fatalf("request %d of a session is refused, want %d", i, maxSessionInFlight)
 		}
-		if c.again != (i%2 == 1) {
-			t.Fatalf("request %d: id in use = %t", i, c.again)
+		if c.isDuplicate != (i%2 == 1) {
+			t.Fatalf("request %d: id in use = %t", i, c.isDuplicate)
 		}
 		begun = append(begun, c)
 	}

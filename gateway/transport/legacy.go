@@ -17,18 +17,18 @@ import (
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
-// sessionLifetime is the lifetime of a legacy session.
+// sessionLifetime is the time after which a client must send initialize again.
 const sessionLifetime = 24 * time.Hour
 
-// legacyExchange is an HTTP request within a session of the legacy era.
+// legacyExchange is an HTTP request in a legacy session.
 type legacyExchange struct {
 	x      *exchange
 	caller snapshot.Caller
 	sealed seal.Session
 }
 
-// inSession authenticates the caller, opens its session and calls serve. Otherwise it responds with
-// the error.
+// inSession authenticates the caller, opens its session and calls serve. If authentication or session
+// fails, it responds with an error.
 func (x *exchange) inSession(serve func(*legacyExchange)) {
 	caller, ok := x.authenticate(nil)
 	if !ok {
@@ -39,7 +39,7 @@ func (x *exchange) inSession(serve func(*legacyExchange)) {
 	}
 }
 
-// admitLegacy checks a message of the legacy era over HTTP, see [protocol].
+// admitLegacy implements [protocol].admit for the legacy era.
 func (x *exchange) admitLegacy(request *requests.Request, raw []byte) (ctx context.Context, status int, ok bool) {
 	request.ResolveTool()
 	// Authenticate first: a session token is valid only for its principal.
@@ -70,7 +70,7 @@ func (x *exchange) admitLegacy(request *requests.Request, raw []byte) (ctx conte
 	ctx = requests.ExtractTrace(x.r.Context(), request.Meta, x.r.Header)
 	switch request.Message.Method {
 	case wire.PromptsGet, wire.Complete, wire.SetLogLevel, wire.ResourcesRead, wire.DirectoryRead:
-		// Other messages are answered at once, without the session's state.
+		// Only these requests need the session's state. The gateway answers all others itself.
 		s := l.session()
 		if request.Message.Method == wire.SetLogLevel {
 			s.setLogLevel = l.logLevelSetter()
@@ -88,13 +88,12 @@ func (x *exchange) admitLegacy(request *requests.Request, raw []byte) (ctx conte
 	return ctx, http.StatusOK, true
 }
 
-// errInFlight refuses a request of a session with too many in flight.
+// errInFlight returns the error for a request of a session that has too many requests in flight.
 func errInFlight() *wire.Error {
 	return requests.Overloaded("Too many requests in flight: read the responses before you send more")
 }
 
-// session returns the state of a sealed session. Set its setLogLevel if a request may change the
-// log level.
+// session returns the session's state, without setLogLevel.
 func (l *legacyExchange) session() session {
 	t, sealed := l.x.t, &l.sealed
 	return session{
@@ -110,7 +109,8 @@ func (l *legacyExchange) logLevelSetter() func(level string) {
 	return func(level string) { sessions.setLogLevel(id, level) }
 }
 
-// serveInitialize begins a session. Its sealed token contains all that other replicas need.
+// serveInitialize begins a session and responds with its token. The token contains the session's
+// state, so that any replica can serve the session.
 func (x *exchange) serveInitialize(request *requests.Request) {
 	ctx := requests.ExtractTrace(x.r.Context(), request.Meta, x.r.Header)
 	result, refusal := initialize(x.t.requests, request)
@@ -133,16 +133,16 @@ func (x *exchange) serveInitialize(request *requests.Request) {
 		return
 	}
 	x.w.Header().Set(wire.HeaderSessionID, token)
-	// The write fails only if the client has left.
+	// An error means that the client has left.
 	_ = writeJSON(x.w, http.StatusOK, wire.AppendResult(nil, request.Message.ID, result))
 }
 
-// openSession opens the session token of a legacy request. Otherwise it responds: 400 without a
-// token, 404 if the session has ended, belongs to another caller or variant, or was not made by the
-// gateway (2025-11-25, Transports, "Session Management").
+// openSession opens the session token of a legacy request. If that fails, it responds and returns
+// false: 400 for an unsupported revision or a missing token, 404 for a token that is invalid, has
+// ended, or belongs to another caller or variant (2025-11-25, Transports, "Session Management").
 func (x *exchange) openSession(caller *snapshot.Caller, now time.Time) (seal.Session, bool) {
-	// Revisions before 2025-06-18 do not have this header. The session's revision is sealed in its
-	// token.
+	// Clients of revisions before 2025-06-18 do not send this header. The token contains the session's
+	// revision.
 	if header := wire.Header(x.r.Header, wire.HeaderProtocolVersion); header != "" && !wire.KnownLegacy(header) {
 		x.refuse(http.StatusBadRequest, nil, requests.UnsupportedVersion(header))
 		return seal.Session{}, false
@@ -163,19 +163,19 @@ func (x *exchange) openSession(caller *snapshot.Caller, now time.Time) (seal.Ses
 	return s, true
 }
 
-// end ends the session.
+// end ends the session, on this replica.
 func (l *legacyExchange) end() {
 	l.x.t.sessions.end(l.sealed.ID)
 	l.x.t.replies.end(l.sealed.ID)
 	l.x.w.WriteHeader(http.StatusNoContent)
 }
 
-// serveStream serves the GET stream of a legacy client with notifications of changes. Event ids end
-// in the view's fingerprint. A client that resumes after an id with another fingerprint, or without
-// one, is notified at once.
+// serveStream serves the GET stream of a legacy client, with notifications of changes. Event ids end
+// in the fingerprint of the client's view. A client that resumes the stream after an event with another
+// fingerprint is notified immediately.
 func (l *legacyExchange) serveStream() {
 	x, caller, s := l.x, l.caller, l.sealed
-	// Wait before the stream is counted, because this may take two seconds.
+	// Wait before the stream is counted: this may take two seconds.
 	if !x.awaitTried(&caller, nil) {
 		return
 	}
@@ -184,22 +184,22 @@ func (l *legacyExchange) serveStream() {
 		return
 	}
 	last, sub, t := wire.Header(x.r.Header, wire.HeaderLastEventID), x.t.publisher.Subscribe(caller.Principal), x.t
-	x.snapshot = nil // would stay in memory as long as the stream
+	x.snapshot = nil // frees the snapshot while the stream is open
 	x.serveStream(release, sub, caller.Principal.Expires, func(ctx context.Context, out *eventStream) {
 		ctx, leave := t.sessions.addStream(ctx, &s)
 		defer leave()
-		// Read the view after Subscribe, so that follow notices every later change.
+		// Read the view after Subscribe: follow then notices every later change.
 		ids := eventIDs{stream: rand.Text()}
 		view := sub.View()
 		changed := wire.AppendNotification(nil, wire.PromptsListChanged, nil)
 		switch {
 		case last != "" && !isAbout(last, view):
-			// Send the id with the notification. After an event with only the id, a client could
-			// resume without having received the notification.
+			// Send the id with the notification. If the client got the id first and lost the connection,
+			// it would resume without the notification.
 			out.event(ids.next(view), changed)
-		case s.Revision >= wire.Rev20251125: // clients of that revision accept events without data
+		case s.Revision >= wire.Rev20251125: // these clients accept events without data
 			out.event(ids.next(view), nil)
-		default: // proxies and clients may wait for the first byte
+		default: // proxies and clients may wait for a first byte
 			out.comment()
 		}
 		send := func(message []byte) { out.event(ids.next(sub.View()), message) }
@@ -219,7 +219,8 @@ func (e *eventIDs) next(view catalog.Fingerprint) string {
 	return e.stream + "." + strconv.Itoa(e.counter) + "." + hex.EncodeToString(view[:])
 }
 
-// isAbout reports whether an event id, of any replica and stream, ends in the view's fingerprint.
+// isAbout reports whether an event id ends in the view's fingerprint. The id may be from another
+// replica or stream.
 func isAbout(id string, view catalog.Fingerprint) bool {
 	return id[strings.LastIndexByte(id, '.')+1:] == hex.EncodeToString(view[:])
 }

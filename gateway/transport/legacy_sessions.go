@@ -10,34 +10,34 @@ import (
 )
 
 const (
-	// maxEnded bounds the ended sessions that are remembered. Beyond it the oldest is dropped, and
+	// maxEnded bounds the recorded ended sessions. If there are more, the oldest is forgotten: its token
 	// is valid again until it expires.
 	maxEnded = 100_000
-	// maxLogLevels bounds the sessions with a known log level. Beyond it the oldest is dropped, and
-	// its session gets no more log messages.
+	// maxLogLevels bounds the recorded log levels. If there are more, the oldest is forgotten: its
+	// session gets no more log messages.
 	maxLogLevels = 100_000
 )
 
 // sessionID is the random id in a session token.
 type sessionID = [16]byte
 
-// legacySessions has this replica's knowledge of the legacy sessions of Streamable HTTP: the
-// sessions that ended before their expiry, the stream of each session, and log levels.
+// legacySessions is the state of legacy sessions of Streamable HTTP that is not in their tokens. Each
+// replica has its own.
 type legacySessions struct {
-	mu      sync.Mutex // guards what follows
-	streams map[sessionID]*context.CancelFunc
-	// Expired sessions stay until newer ones displace them.
-	ended  *simplelru.LRU[sessionID, struct{}]
-	levels *simplelru.LRU[sessionID, string]
+	mu      sync.Mutex                          // guards the fields below
+	streams map[sessionID]*context.CancelFunc   // the open stream of each session
+	ended   *simplelru.LRU[sessionID, struct{}] // sessions that ended before their expiry
+	levels  *simplelru.LRU[sessionID, string]
 }
 
 func newLegacySessions() *legacySessions {
-	ended, _ := simplelru.NewLRU[sessionID, struct{}](maxEnded, nil) // fails only for size zero
+	ended, _ := simplelru.NewLRU[sessionID, struct{}](maxEnded, nil) // fails only for a size below one
 	levels, _ := simplelru.NewLRU[sessionID, string](maxLogLevels, nil)
 	return &legacySessions{streams: map[sessionID]*context.CancelFunc{}, ended: ended, levels: levels}
 }
 
-// logLevel returns the least severe level of log messages for a session; empty for none.
+// logLevel returns the least severe level of log messages that a session gets; empty if the client has
+// set none.
 func (l *legacySessions) logLevel(id sessionID) string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -57,7 +57,7 @@ func (l *legacySessions) hasEnded(id sessionID) bool {
 	return l.ended.Contains(id)
 }
 
-// end ends a session and its stream.
+// end records that a session has ended, and ends its stream.
 func (l *legacySessions) end(id sessionID) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -68,9 +68,9 @@ func (l *legacySessions) end(id sessionID) {
 	}
 }
 
-// addStream returns the context of a session's stream. Call leave when the stream ends.
+// addStream adds a session's stream and ends its previous stream, so that no notification is sent
+// twice. The returned context ends with the session. Call leave at the end of the stream.
 func (l *legacySessions) addStream(ctx context.Context, s *seal.Session) (_ context.Context, leave func()) {
-	// A new stream ends the session's previous one, so that nothing is sent twice.
 	ctx, cancel := withExpiry(ctx, s.Expires)
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -78,15 +78,14 @@ func (l *legacySessions) addStream(ctx context.Context, s *seal.Session) (_ cont
 		(*before)()
 	}
 	l.streams[s.ID] = &cancel
-	if l.ended.Contains(s.ID) { // ended since the session was opened
+	if l.ended.Contains(s.ID) { // the session has ended since openSession
 		cancel()
 	}
 	return ctx, func() {
 		cancel()
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		// A newer stream may have replaced the entry.
-		if l.streams[s.ID] == &cancel {
+		if l.streams[s.ID] == &cancel { // no newer stream has replaced this one
 			delete(l.streams, s.ID)
 		}
 	}

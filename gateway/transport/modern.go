@@ -11,14 +11,12 @@ import (
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
-// admitModern checks a message of the modern era, in which each request stands alone, see
-// [protocol].
+// admitModern implements [protocol].admit for the modern era.
 func (x *exchange) admitModern(request *requests.Request, _ []byte) (ctx context.Context, status int, ok bool) {
 	id := request.Message.ID
 	request.Snapshot = x.snapshot
 	if request.Message.IsRequest() {
-		// Check this before authentication, which may need the issuer: the result depends only on
-		// the message.
+		// Check the message before authentication, which may have to fetch an issuer's keys.
 		if err := checkModern(request, x.r.Header); err != nil {
 			x.refuse(http.StatusBadRequest, id, err)
 			return nil, 0, false
@@ -31,7 +29,7 @@ func (x *exchange) admitModern(request *requests.Request, _ []byte) (ctx context
 	request.Caller, request.Snapshot = caller, x.snapshot
 	ctx = requests.ExtractTrace(x.r.Context(), request.Meta, x.r.Header)
 	switch {
-	case request.Message.IsNotification(): // the revision has no notifications over HTTP
+	case request.Message.IsNotification(): // ignore it: this revision has no notifications over HTTP
 		x.w.WriteHeader(http.StatusAccepted)
 		return nil, 0, false
 	case request.Message.IsResponse():
@@ -54,14 +52,14 @@ func (x *exchange) admitModern(request *requests.Request, _ []byte) (ctx context
 			return ctx, http.StatusOK, true
 		}
 	}
-	// The revision has this status for unknown methods. In the legacy era it would mean that the
-	// session has ended, so the status is 200 there.
+	// This revision requires 404 for unknown methods. In the legacy era, 404 means that the session has
+	// ended.
 	return ctx, http.StatusNotFound, true
 }
 
-// checkModern checks the requirements of the modern era: a supported revision, headers that mirror
-// the body, and the client's capabilities. If header is nil, as over stdio, it checks no headers.
-// It stores the client's declarations in the request.
+// checkModern checks the metadata of a modern request: the revision, the headers that mirror the body,
+// the client's capabilities and the log level. It stores them in the request. If header is nil, as over
+// stdio, it checks no headers.
 func checkModern(request *requests.Request, header http.Header) *wire.Error {
 	revision, ok := request.Meta.Text(wire.MetaProtocolVersion)
 	if !ok {
@@ -97,8 +95,8 @@ func checkModern(request *requests.Request, header http.Header) *wire.Error {
 	return nil
 }
 
-// checkHeaders checks the headers that mirror the body (2026-07-28, Streamable HTTP, "Server
-// Validation").
+// checkHeaders checks that Mcp-Method and Mcp-Name mirror the body (2026-07-28, Streamable HTTP,
+// "Server Validation").
 func checkHeaders(header http.Header, request *requests.Request) *wire.Error {
 	if err := mirrors(header, wire.HeaderMethod, request.Message.Method); err != nil {
 		return err
@@ -111,14 +109,14 @@ func checkHeaders(header http.Header, request *requests.Request) *wire.Error {
 		if request.Snapshot.Skills || request.Snapshot.Links {
 			member = "uri"
 		}
-	case wire.ToolsCall: // without tools it fails later
+	case wire.ToolsCall: // at other variants, the method is unknown
 		if request.Variant == config.VariantTools {
 			member = "name"
 		}
 	}
 	name, ok := request.Params.Text(member)
 	if !ok {
-		return nil // it has no name, or fails later without one
+		return nil // the method needs no Mcp-Name, or the handler will refuse the missing name
 	}
 	values := header.Values(wire.HeaderName)
 	if len(values) != 1 {
@@ -149,11 +147,11 @@ func mismatch(format string, args ...any) *wire.Error {
 	return wire.NewError(wire.HeaderMismatch, "Header mismatch: "+fmt.Sprintf(format, args...))
 }
 
-// serveListen serves a subscription as an event stream.
+// serveListen serves a subscriptions/listen request as an event stream.
 func (x *exchange) serveListen(ctx context.Context, request *requests.Request) {
 	id := request.Message.ID
 	x.recorded = true
-	wanted, refusal := x.t.readListen(ctx, request)
+	listChanged, refusal := x.t.readListen(ctx, request)
 	if refusal != nil {
 		x.refuse(http.StatusBadRequest, id, refusal)
 		return
@@ -167,9 +165,9 @@ func (x *exchange) serveListen(ctx context.Context, request *requests.Request) {
 		return
 	}
 	sub, t := x.t.publisher.Subscribe(caller.Principal), x.t
-	l := &listener{caller: caller, sub: sub, id: slices.Clone(id), wanted: wanted}
-	// An idle stream must not keep an old snapshot or its message in memory. Over HTTP/2, servePost
-	// has the request until the stream ends.
+	l := &listener{caller: caller, sub: sub, id: slices.Clone(id), listChanged: listChanged}
+	// Free the snapshot and the message while the stream is open: servePost refers to the request until
+	// the stream ends.
 	x.snapshot, *request = nil, requests.Request{}
 	x.serveStream(release, sub, caller.Principal.Expires, func(ctx context.Context, out *eventStream) {
 		closing := t.listen(ctx, l, outlet{

@@ -9,20 +9,19 @@ import (
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
-// streamAfter is the time that a client waits before the response begins as an event stream with
-// comments, which keep proxies from giving up. From then on the HTTP status is 200, also for
-// errors.
+// streamAfter is the time after which a response becomes an event stream with comments, so that proxies
+// do not give up. The HTTP status is then 200, even if the response is an error.
 const streamAfter = 10 * time.Second
 
-// pending is a response that depends on an upstream. The zero value is not pending.
+// pending is the response to a request that waits for an upstream. The zero value is not pending.
 type pending struct {
-	mu     sync.Mutex          // guards what follows, and writing
-	w      http.ResponseWriter // nil when only the exchange may write
+	mu     sync.Mutex          // guards the fields below and writes to w
+	w      http.ResponseWriter // nil if the response is not or no longer pending
 	stream *eventStream        // nil until the stream begins
 	due    time.Time           // time of the next comment
 }
 
-// openLocked returns the stream. It begins the stream if needed.
+// openLocked returns the stream, and begins it if necessary. The caller holds the mutex.
 func (p *pending) openLocked() *eventStream {
 	if p.stream == nil {
 		p.stream = openStream(p.w)
@@ -31,7 +30,7 @@ func (p *pending) openLocked() *eventStream {
 	return p.stream
 }
 
-// send sends a message before the response. It returns false if the client has left.
+// send sends a message before the response. It returns false if a write has failed.
 func (p *pending) send(message []byte) (ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -40,7 +39,7 @@ func (p *pending) send(message []byte) (ok bool) {
 	return stream.err == nil
 }
 
-// comment writes a comment. It begins the stream if needed.
+// comment writes a comment, and begins the stream if necessary. It does nothing after the end.
 func (p *pending) comment() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -49,7 +48,7 @@ func (p *pending) comment() {
 	}
 }
 
-// isDue reports whether a comment is due. It is false while another goroutine writes.
+// isDue reports whether a comment is due. It returns false while another goroutine writes.
 func (p *pending) isDue(now time.Time) bool {
 	if !p.mu.TryLock() {
 		return false
@@ -58,18 +57,18 @@ func (p *pending) isDue(now time.Time) bool {
 	return !p.due.After(now)
 }
 
-// pendings has the pending responses of a transport. One timer ticks while there are any. The zero
-// value is ready.
+// pendings contains the pending responses of a transport. While there are any, one timer writes their
+// comments. The zero value is ready for use.
 type pendings struct {
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	all     map[*pending]struct{}
 	ticking bool
 }
 
-// add begins a pending response of a request that an upstream answers.
+// add makes the response to a request pending, so that it gets comments if it takes long.
 func (s *pendings) add(p *pending, w http.ResponseWriter, request *requests.Request) {
 	p.w, p.due = w, request.Received.Add(streamAfter)
-	if request.Message.Method == wire.PromptsList { // answered without an upstream
+	if request.Message.Method == wire.PromptsList { // never waits for an upstream
 		return
 	}
 	s.mu.Lock()
@@ -84,8 +83,8 @@ func (s *pendings) add(p *pending, w http.ResponseWriter, request *requests.Requ
 	}
 }
 
-// end returns the stream of a response that has begun as one, or nil. From now on only the caller
-// writes.
+// end ends the pending time of a response. It returns the stream if one has begun, or nil. After end,
+// only the caller writes.
 func (s *pendings) end(p *pending) *eventStream {
 	s.mu.Lock()
 	delete(s.all, p)
@@ -102,7 +101,7 @@ func (s *pendings) tick() {
 	now := time.Now()
 	for p := range s.all {
 		if p.isDue(now) {
-			go p.comment() // a client that does not read must not delay the others
+			go p.comment() // a write to a client that does not read must not delay other comments
 		}
 	}
 	if s.ticking = len(s.all) > 0; s.ticking {

@@ -13,34 +13,33 @@ import (
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
-// session is a client of the legacy era over any transport: its declarations at initialize, and its
-// requests in flight and replies.
+// session is the state of a legacy client over any transport.
 type session struct {
-	// id identifies the session in inFlight and replies. It is zero if these belong to one
-	// connection.
+	// id identifies the session in inFlight and replies. It is zero over stdio and HTTP+SSE, where each
+	// connection has its own inFlight and replies.
 	id       sessionID
 	inFlight *inFlight
 	replies  *replies
 
 	// revision is empty before initialize.
 	revision string
-	// capabilities are the client's capabilities for server requests.
+	// capabilities are the kinds of server requests that the client supports.
 	capabilities wire.Capabilities
-	// software is the client's own name and version.
+	// software is the name and version of the client, from initialize.
 	software    requests.Software
 	logLevel    string
 	setLogLevel func(level string)
 }
 
-// initialize negotiates the revision and capabilities of a session, stores them in the request, and
-// returns the result.
+// initialize returns the result of an initialize request. It stores the negotiated revision, the
+// client's capabilities and its software in the request.
 func initialize(handler *requests.Handler, request *requests.Request) (jsontext.Value, *wire.Error) {
 	requested, ok := request.Params.Text("protocolVersion")
 	if !ok {
 		return nil, wire.NewError(wire.InvalidParams, "Invalid params: protocolVersion must be a string")
 	}
-	// A client that requests another revision is offered this one, and leaves if it does not
-	// support it (2025-11-25, Lifecycle, "Version Negotiation").
+	// Offer the latest legacy revision to a client that requests an unknown one. The client disconnects
+	// if it does not support that (2025-11-25, Lifecycle, "Version Negotiation").
 	request.Revision = wire.LatestLegacy
 	if wire.KnownLegacy(requested) {
 		request.Revision = requested
@@ -50,7 +49,8 @@ func initialize(handler *requests.Handler, request *requests.Request) (jsontext.
 	return handler.Initialization(request), nil
 }
 
-// connect gives a request a relay, and a way to send server requests to its client.
+// connect stores the session's state in a request. If the request may relay messages to its client, it
+// also gets a relay and a function that sends server requests.
 func (s *session) connect(request *requests.Request) {
 	request.Capabilities, request.LogLevel, request.Software = s.capabilities, s.logLevel, s.software
 	if request.Message.Method == wire.SetLogLevel {
@@ -59,7 +59,7 @@ func (s *session) connect(request *requests.Request) {
 	if !request.WantsRelay() {
 		return
 	}
-	// Copy these fields: if the function used s, s would escape to the heap in each get.
+	// Copy these fields: a closure over s would move s to the heap in each get.
 	relay, replies, id := requests.NewRelayQueue(), s.replies, s.id
 	request.Relay = relay
 	request.ServerRequest = func(ctx context.Context, method string, params jsontext.Value) (jsontext.Value, error) {
@@ -67,8 +67,8 @@ func (s *session) connect(request *requests.Request) {
 	}
 }
 
-// receive handles a notification, or a reply to a server request. It returns false if no server
-// request of this replica waits for the reply.
+// receive handles a notification or a reply. It returns false for a reply for which no server request
+// of this replica waits.
 func (s *session) receive(request *requests.Request) bool {
 	switch {
 	case request.Message.IsResponse():
@@ -82,25 +82,26 @@ func (s *session) receive(request *requests.Request) bool {
 // maxBatch bounds the messages of a batch.
 const maxBatch = 100
 
-// incoming is one message, or one batch of messages.
+// incoming is a message or a batch of messages.
 type incoming struct {
 	request *requests.Request
-	// batch has the unparsed messages of a batch; nil for a single message.
+	// batch contains the unparsed messages of a batch; nil for a single message.
 	batch []jsontext.Value
-	// raw is the posted text; nil over stdio.
+	// raw is the body of the HTTP request; nil over stdio.
 	raw []byte
 	// header is the header of the HTTP request; nil over stdio.
 	header http.Header
 }
 
-// readIncoming reads a message or batch. Even with an error the request has the message's id if it
-// could be read. The caller checks whether the client's revision has batches.
+// readIncoming parses a message or batch. Even after an error, in.request is not nil and contains the
+// message's id if that could be parsed. The caller must check whether the client's revision has
+// batches.
 func readIncoming(raw []byte) (in incoming, refusal *wire.Error) {
 	if !wire.IsBatch(raw) {
 		in.request, refusal = requests.Read(raw)
 		return in, refusal
 	}
-	// The request has no id, because an error about the whole batch answers none of its messages.
+	// An error about the whole batch has no id.
 	in.request = &requests.Request{}
 	batch, err := wire.ParseBatch(raw)
 	switch {
@@ -114,15 +115,15 @@ func readIncoming(raw []byte) (in incoming, refusal *wire.Error) {
 	return in, nil
 }
 
-// handleRelaying carries out a request, and sends the upstream's progress, log messages and server
-// requests to its client before the response.
+// handleRelaying handles a request. Before it returns the response, it sends the upstream's progress,
+// log messages and server requests to the client.
 func (t *Transport) handleRelaying(
 	ctx context.Context, request *requests.Request, scope *requests.Scope, buffer []byte, out outlet,
 ) (response requests.Response) {
-	// The queue counts its large messages until they are written.
+	// Count the relay's large messages in the client's memory until they have been written.
 	request.Relay.Hold(scope, t.ledger, request.Snapshot.Config.Gateway.MaxBuffered, request.Key())
 	done := make(chan struct{})
-	// Only this goroutine writes to the client, so the request runs on its own goroutine.
+	// Handle the request on another goroutine: this goroutine writes the messages to the client.
 	go func() {
 		defer close(done)
 		response = t.requests.Handle(ctx, request, scope, buffer)
@@ -133,8 +134,7 @@ func (t *Transport) handleRelaying(
 		case <-request.Relay.Ready():
 			out.sendAll(request.Relay)
 		case <-done:
-			// The response must not overtake the last messages.
-			out.sendAll(request.Relay)
+			out.sendAll(request.Relay) // the last messages must precede the response
 			return response
 		}
 	}
@@ -151,16 +151,16 @@ func (o outlet) sendAll(relay *requests.RelayQueue) {
 // batchWidth bounds the concurrent requests of a batch.
 const batchWidth = 8
 
-// job is a request to carry out. Its scope has everything that it holds.
+// job is a request to handle.
 type job struct {
-	scope requests.Scope
-	// run returns the response. It has no JSON if the client gets no response.
+	scope requests.Scope // close it when the response has been written
+	// run handles the request. The JSON of its response is nil if the client gets no response.
 	run func(*requests.Scope) requests.Response
 }
 
 func newJob(run func(*requests.Scope) requests.Response) *job { return &job{run: run} }
 
-// serveBatch handles a batch over Streamable HTTP. Each message is handled like a single one.
+// serveBatch serves a batch over Streamable HTTP.
 func (l *legacyExchange) serveBatch(batch []jsontext.Value) {
 	x := l.x
 	if !wire.Batches(l.sealed.Revision) {
@@ -169,7 +169,7 @@ func (l *legacyExchange) serveBatch(batch []jsontext.Value) {
 	}
 	s := l.session()
 	s.setLogLevel = l.logLevelSetter()
-	x.t.pendings.add(&x.pending, x.w, &requests.Request{Received: time.Now()}) // any of its requests may take long
+	x.t.pendings.add(&x.pending, x.w, &requests.Request{Received: time.Now()})
 	responses, release := runBatch(readBatch(batch, func(raw jsontext.Value, request *requests.Request) *job {
 		request.Caller, request.Snapshot = l.caller, x.snapshot
 		request.Revision, request.Session = l.sealed.Revision, l.sealed.ID
@@ -198,12 +198,12 @@ func (l *legacyExchange) serveBatch(batch []jsontext.Value) {
 		x.w.WriteHeader(http.StatusAccepted)
 		return
 	}
-	// The write fails only if the client has left.
+	// An error means that the client has left.
 	_ = write(x.r.Context(), x.w, time.Now(), http.StatusOK, true, responses)
 }
 
-// acceptBatched returns the job of one request of a batch. All responses are sent together at the
-// end, so nothing can be relayed before them.
+// acceptBatched returns the job of one request of a batch. The request gets no relay: all responses
+// are sent together, and no messages before them.
 func (l *legacyExchange) acceptBatched(s *session, request *requests.Request) *job {
 	x := l.x
 	request.SetLogLevel = s.setLogLevel
@@ -220,16 +220,16 @@ func (l *legacyExchange) acceptBatched(s *session, request *requests.Request) *j
 	return j
 }
 
-// readBatch parses the messages of a batch in order and passes each to accept. It returns the jobs
-// that make the responses. An invalid message, or a message that must not be part of a batch, gets
-// an error.
+// readBatch parses the messages of a batch and calls accept for each, in order. It returns the jobs
+// from accept. An invalid message, or a message that must not be in a batch, gets a job with an error.
 func readBatch(batch []jsontext.Value, accept func(jsontext.Value, *requests.Request) *job) (jobs []*job) {
 	for _, raw := range batch {
 		request, refusal := requests.Read(raw)
 		switch {
 		case refusal != nil || !request.Message.IsRequest():
 		case request.Message.Method == wire.Initialize:
-			// No other request may precede its response (2025-03-26, Lifecycle).
+			// A client must not send other requests before the response to initialize (2025-03-26,
+			// Lifecycle).
 			refusal = wire.NewError(wire.InvalidRequest, "Invalid request: initialize must not be part of a batch")
 		case request.ClaimsModern():
 			refusal = wire.NoBatches()
@@ -243,18 +243,18 @@ func readBatch(batch []jsontext.Value, accept func(jsontext.Value, *requests.Req
 	return jobs
 }
 
-// refuseJob returns the job of a refused request.
+// refuseJob returns a job with an error response.
 func refuseJob(id jsontext.Value, refusal *wire.Error) *job {
 	return answered(wire.AppendError(nil, id, refusal))
 }
 
-// answered returns the job of a request with a known response.
+// answered returns a job with a fixed response.
 func answered(response []byte) *job {
 	return newJob(func(*requests.Scope) requests.Response { return requests.Response{JSON: response} })
 }
 
-// runBatch runs jobs concurrently and returns their responses as a batch; nil if there are none.
-// Call release when the batch was written.
+// runBatch runs jobs concurrently. It returns their responses as a batch, or nil if there are none.
+// Call release when the batch has been written.
 func runBatch(jobs []*job) (batch []byte, release func()) {
 	responses := make([]requests.Response, len(jobs))
 	release = func() {
@@ -270,7 +270,7 @@ func runBatch(jobs []*job) (batch []byte, release func()) {
 			return nil
 		})
 	}
-	_ = group.Wait() // jobs return no errors
+	_ = group.Wait() // always nil
 	var written []jsontext.Value
 	for _, response := range responses {
 		if response.JSON != nil {

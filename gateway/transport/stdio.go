@@ -14,18 +14,19 @@ import (
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
-// flushTimeout bounds the time for the remaining messages when all requests in flight have ended.
+// flushTimeout bounds the time that a client has to read the last messages.
 const flushTimeout = 2 * time.Second
 
-// errExpired ends a client on pipes: it cannot present another credential.
+// errExpired ends the connection: a client over stdio cannot send a new credential.
 var errExpired = errors.New("the client's credential has expired")
 
-// ServeStdio serves one client over a pair of pipes, one message per line, in both eras. The
-// credential is the client's for the whole time. It returns nil when the input or ctx has ended and
-// the requests in flight are answered. After the end of ctx they have the configuration's
-// drain_timeout, and subscriptions end with their closing result. It returns an error if reading or
-// writing fails, when the credential expires, or when a reload refuses it. Nothing else may write
-// to out. A goroutine may remain in a read or write that cannot be interrupted.
+// ServeStdio serves one client over a pair of pipes, one message per line, in both eras. Nothing else
+// may write to out.
+//
+// It returns nil after the end of the input or of ctx, when the requests in flight have been answered.
+// After the end of ctx, they have the configuration's drain_timeout, and subscriptions end with their
+// closing result. It returns an error if reading or writing fails, if the credential expires, or if a
+// reload refuses the credential. A goroutine may remain in a read or write that cannot be interrupted.
 func (t *Transport) ServeStdio(
 	ctx context.Context, credential identity.Credential, in io.Reader, out io.Writer,
 ) error {
@@ -34,21 +35,21 @@ func (t *Transport) ServeStdio(
 		return err
 	}
 	c := newConnection(t, caller)
-	outside := ctx
+	parent := ctx
 	ctx, stop := withExpiry(ctx, c.caller.Principal.Expires)
 	defer stop()
-	// The end of ctx is a drain: requests in flight go on until end cuts them off.
+	// The end of ctx does not cancel the requests in flight. They run until c.end cuts them off.
 	inFlight, cut := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer cut(nil)
 	ended := make(chan struct{})
 	defer close(ended)
 	defer context.AfterFunc(ctx, func() {
-		if hasExpired(ctx) && outside.Err() == nil {
+		if hasExpired(ctx) && parent.Err() == nil {
 			cut(errExpired)
 		}
 		c.end(inFlight, cut, ended)
 	})()
-	// failed has room for an error of each goroutine, because only one may be received.
+	// failed has room for the errors of both goroutines: only one error may be received.
 	lines, written, failed := make(chan []byte), make(chan struct{}), make(chan error, 2)
 	go func() { failed <- readLines(ctx, in, lines) }()
 	go func() {
@@ -60,20 +61,21 @@ func (t *Transport) ServeStdio(
 	err = c.receiveLines(ctx, inFlight, lines, failed)
 	if err != nil {
 		cut(err)
-		stop() // lines are no longer received, and the client may have stopped reading
+		stop() // ends readLines, and starts c.end, in case the client has stopped reading
 	}
 	c.finish()
 	select {
 	case <-written:
 	case <-c.abandoned:
 	}
-	if err == nil && hasExpired(ctx) && outside.Err() == nil {
+	if err == nil && hasExpired(ctx) && parent.Err() == nil {
 		return errExpired
 	}
 	return err
 }
 
-// readLines passes on each line until the input or ctx ends. A line that is too long becomes nil.
+// readLines sends each line to the channel until the input or ctx ends. For a line that is too long,
+// it sends nil.
 func readLines(ctx context.Context, in io.Reader, lines chan<- []byte) error {
 	reader := bufio.NewReaderSize(in, 64<<10)
 	for {
@@ -90,13 +92,14 @@ func readLines(ctx context.Context, in io.Reader, lines chan<- []byte) error {
 		select {
 		case lines <- line:
 		case <-ctx.Done():
-			return io.EOF // lines are no longer received
+			return io.EOF // after the end of ctx, no goroutine receives from lines
 		}
 	}
 }
 
-// end bounds the time after the end of the connection's context: requests in flight have
-// drain_timeout unless they are cut off already, and then the client has flushTimeout to read.
+// end bounds the time after the end of the connection's context. Requests in flight have drain_timeout,
+// unless they are cut off already. Then the client has flushTimeout to read. ended is closed when all
+// messages have been written.
 func (c *connection) end(inFlight context.Context, cut context.CancelCauseFunc, ended <-chan struct{}) {
 	select {
 	case <-time.After(c.t.publisher.Current().Config.Gateway.DrainTimeout):
@@ -112,8 +115,8 @@ func (c *connection) end(inFlight context.Context, cut context.CancelCauseFunc, 
 	}
 }
 
-// receiveLines passes lines to the connection until there are no more, or ctx ends. inFlight is the
-// context of the requests.
+// receiveLines passes lines to the connection until the input or ctx ends. inFlight is the context of
+// the requests.
 func (c *connection) receiveLines(ctx, inFlight context.Context, lines <-chan []byte, failed <-chan error) error {
 	for {
 		var err error
@@ -121,7 +124,7 @@ func (c *connection) receiveLines(ctx, inFlight context.Context, lines <-chan []
 		case line := <-lines:
 			err = c.receiveLine(inFlight, line)
 		case <-c.caller.Generation.Replaced():
-			_, err = c.retain(ctx)
+			_, err = c.reauthenticate(ctx)
 		case err := <-failed:
 			if errors.Is(err, io.EOF) {
 				return nil
@@ -149,9 +152,9 @@ func (c *connection) receiveLine(ctx context.Context, line []byte) error {
 	return c.receive(ctx, in)
 }
 
-// writeLines writes messages to a client, one per line, until the channel is closed.
+// writeLines writes messages to a client, one per line, until the channel is closed. After an error,
+// it discards further messages in the background, so that no sender waits.
 func writeLines(out io.Writer, messages <-chan outgoing) error {
-	// After an error, discard the messages, so that no sender waits.
 	for next := range messages {
 		_, err := out.Write(append(wire.SingleLine(next.message), '\n'))
 		next.done()

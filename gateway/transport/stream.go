@@ -14,28 +14,27 @@ import (
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
-// keepAlive is the interval of comments on a quiet stream, so that no intermediary closes it.
+// keepAlive is the interval of comments on an event stream. Without them, proxies close a quiet stream.
 const keepAlive = 15 * time.Second
 
-// minPause is the minimum time between two notifications on one stream. Otherwise busy servers
-// would make each client list again after each change.
+// minPause is the minimum time between two notifications on one stream. Clients list their prompts
+// again after each notification.
 const minPause = 500 * time.Millisecond
 
-// outlet sends messages to one client. Only one goroutine uses it.
+// outlet sends messages to one client. Only one goroutine may use it.
 type outlet struct {
-	// send sends a message.
 	send func(message []byte)
-	// keepAlive is called from time to time; nil if the connection needs none.
+	// keepAlive is called at intervals of keepAlive. It is nil if the connection needs no such calls.
 	keepAlive func()
-	// broken reports whether sending has failed; nil if the connection ends the context instead.
+	// broken reports whether sending has failed. It is nil if a failure ends the context.
 	broken func() bool
-	// ending is closed when the connection ends its streams; nil if it never does.
+	// ending is closed to end the streams of a connection. It is nil over Streamable HTTP.
 	ending <-chan struct{}
 	// variant is the endpoint's variant.
 	variant config.Variant
 }
 
-// ticks returns a channel for the calls of keepAlive.
+// ticks returns a channel that ticks when keepAlive must be called; nil if keepAlive is nil.
 func (o outlet) ticks() (ticks <-chan time.Time, stop func()) {
 	if o.keepAlive == nil {
 		return nil, func() {}
@@ -44,9 +43,9 @@ func (o outlet) ticks() (ticks <-chan time.Time, stop func()) {
 	return ticker.C, ticker.Stop
 }
 
-// follow calls changed after each change of a subscription's view, once for all changes within
-// minPause. It ends when the client leaves, ctx ends, the gateway drains, or a reload turns off the
-// variant or refuses the caller. It reports whether the gateway ended it.
+// follow calls changed after changes of a subscription's view, at most once per minPause. It returns
+// true if the gateway ends the stream: it drains, or a reload turns off the variant or refuses the
+// caller. It returns false if ctx ends or sending fails.
 func (t *Transport) follow(
 	ctx context.Context, caller *snapshot.Caller, sub *publish.Subscription, changed func(), out outlet,
 ) (ended bool) {
@@ -55,21 +54,20 @@ func (t *Transport) follow(
 	changes, pause := sub.Changed(), (<-chan time.Time)(nil)
 	for out.broken == nil || !out.broken() {
 		select {
-		case <-changes: // the channel keeps one change for later
+		case <-changes:
 			changed()
 			if published := sub.TakeChange(); !published.IsZero() {
 				t.notified.Record(ctx, time.Since(published).Seconds())
 			}
-			// A nil channel is never ready: changes during the pause become one in the
-			// subscription.
+			// A nil channel is never ready. During the pause, the subscription combines all changes into
+			// one.
 			changes, pause = nil, time.After(minPause)
 		case <-pause:
 			changes, pause = sub.Changed(), nil
 		case <-ticks:
 			out.keepAlive()
 		case <-caller.Generation.Replaced():
-			// Reauthenticate keeps a caller if the issuer cannot be reached, because nothing has
-			// refused it.
+			// Reauthenticate returns no error if an issuer's keys cannot be fetched: the stream continues.
 			if sub.Reauthenticate(ctx, caller) != nil || !hasVariant(caller.Generation.Config, out.variant) {
 				return true
 			}
@@ -84,8 +82,8 @@ func (t *Transport) follow(
 	return false
 }
 
-// countStream counts a stream of its principal. ok is false if the principal has its maximum of
-// streams. If ok, call release at the end of the stream.
+// countStream counts a new stream of a principal. Call release at the end of the stream. ok is false
+// if the principal already has its maximum of streams.
 func (t *Transport) countStream(caller *snapshot.Caller, multiplexed bool) (release func(), ok bool) {
 	most := 0
 	if limit := caller.Generation.Config.Gateway.Limit; limit != nil {
@@ -94,8 +92,9 @@ func (t *Transport) countStream(caller *snapshot.Caller, multiplexed bool) (rele
 	return t.ledger.OpenStream(caller.Principal.Key(), most, multiplexed)
 }
 
-// countStream counts a new stream. If its caller has too many, it responds with an error. If ok,
-// call release at the end of the stream.
+// countStream counts a new stream and releases everything else that the exchange holds. Call release
+// at the end of the stream. If the caller already has its maximum of streams, countStream responds
+// with 429 and returns false.
 func (x *exchange) countStream(caller *snapshot.Caller, id jsontext.Value) (release func(), ok bool) {
 	release, ok = x.t.countStream(caller, x.r.ProtoMajor > 1)
 	if !ok {
@@ -103,8 +102,7 @@ func (x *exchange) countStream(caller *snapshot.Caller, id jsontext.Value) (rele
 		x.refuse(http.StatusTooManyRequests, id, requests.TooManyStreams())
 		return nil, false
 	}
-	// Release now: only the start of a stream needs this memory, not the idle stream.
-	x.release()
+	x.release() // an idle stream does not need the memory that its request has reserved
 	return release, true
 }
 
@@ -113,13 +111,13 @@ type listener struct {
 	caller snapshot.Caller
 	sub    *publish.Subscription
 	id     jsontext.Value
-	// wanted is true if the client subscribes to changes of the list of prompts.
-	wanted bool
+	// listChanged is true if the client subscribes to changes of the list of prompts.
+	listChanged bool
 }
 
 // readListen reports whether a subscriptions/listen request subscribes to changes of the list of
-// prompts. The request's span ends when its stream begins.
-func (t *Transport) readListen(ctx context.Context, request *requests.Request) (wanted bool, refusal *wire.Error) {
+// prompts. It records the request now: the stream is not part of the recorded duration.
+func (t *Transport) readListen(ctx context.Context, request *requests.Request) (listChanged bool, refusal *wire.Error) {
 	if request.Params.Get("notifications").Kind() != '{' {
 		refusal = wire.NewError(wire.InvalidParams, "Invalid params: notifications must be an object")
 		t.requests.Record(ctx, request, refusal)
@@ -129,18 +127,17 @@ func (t *Transport) readListen(ctx context.Context, request *requests.Request) (
 	return request.Params.Object("notifications").Get("promptsListChanged").Kind() == 't', nil
 }
 
-// listen serves a subscription until it ends: the acknowledgment, then each change. The caller
-// sends the closing result. It is nil unless the gateway or the credential's expiry ended the
-// subscription.
+// listen sends the acknowledgment of a subscription, and then notifications until it ends. It returns
+// the closing result, which the caller must send; nil if the client has left.
 func (t *Transport) listen(ctx context.Context, l *listener, out outlet) (closing []byte) {
 	granted := wire.Object{}
-	if l.wanted {
+	if l.listChanged {
 		granted = granted.With("promptsListChanged", jsontext.Value("true"))
 	}
 	out.send(l.notification(wire.Acknowledged, wire.Object{}.With("notifications", granted.JSON())))
 	changed := l.notification(wire.PromptsListChanged, nil)
 	ended := t.follow(ctx, &l.caller, l.sub, func() {
-		if l.wanted {
+		if l.listChanged {
 			out.send(changed)
 		}
 	}, out)
@@ -150,7 +147,7 @@ func (t *Transport) listen(ctx context.Context, l *listener, out outlet) (closin
 	return nil
 }
 
-// notification returns a notification that belongs to the subscription.
+// notification returns a notification with the subscription's id.
 func (l *listener) notification(method string, params wire.Object) []byte {
 	meta := wire.Object{}.With(wire.MetaSubscriptionID, l.id)
 	return wire.AppendNotification(nil, method, params.With("_meta", meta.JSON()).JSON())

@@ -28,26 +28,25 @@ type Transport struct {
 	requests  *requests.Handler
 	ledger    *edge.Ledger
 	logger    *slog.Logger
-	// refusals logs refused credentials. Its rate is limited, because anyone can send any number of
-	// them.
+	// refusals logs refused credentials. It is limited in rate, because anyone can send any number of
+	// bad credentials.
 	refusals *slog.Logger
-	// refused is promptweir.identity.refused, which counts refused credentials.
+	// refused is the metric promptweir.identity.refused.
 	refused metric.Int64Counter
-	// notified is promptweir.notification.duration, in seconds.
+	// notified is the metric promptweir.notification.duration, in seconds.
 	notified metric.Float64Histogram
 
-	// For the legacy sessions of Streamable HTTP, which outlast their connections:
+	// The state of the legacy sessions of Streamable HTTP.
 	inFlight inFlight
 	replies  replies
 	sessions *legacySessions
 
-	forwarder *cluster.Forwarder // nil where requests are not forwarded
+	forwarder *cluster.Forwarder // nil if requests are not forwarded
 
 	sseSessions sseSessions
 	pendings    pendings
-	// closing is closed to end all streams.
-	closing chan struct{}
-	drain   sync.Once
+	closing     chan struct{} // closed by Drain
+	drain       sync.Once
 }
 
 // Options configure a [Transport].
@@ -55,11 +54,11 @@ type Options struct {
 	Logger *slog.Logger
 	// Ledger counts the memory, connections and streams of clients.
 	Ledger *edge.Ledger
-	// Forwarder forwards requests to other replicas; nil without forwarding.
+	// Forwarder forwards requests to other replicas. It is nil if there are none.
 	Forwarder *cluster.Forwarder
 }
 
-// New returns a transport that passes requests to a handler.
+// New returns a transport that passes requests to the handler.
 func New(publisher *publish.Publisher, handler *requests.Handler, opts Options) *Transport {
 	meter := otel.Meter(requests.InstrumentationScope)
 	refused, err := meter.Int64Counter("promptweir.identity.refused",
@@ -84,15 +83,15 @@ func New(publisher *publish.Publisher, handler *requests.Handler, opts Options) 
 	}
 }
 
-// Drain ends the streams of all clients as their revision requires. Requests in flight go on.
+// Drain ends the streams of all clients as their revision requires. Requests in flight continue.
 func (t *Transport) Drain() { t.drain.Do(func() { close(t.closing) }) }
 
 // AwaitedReplies returns the number of server requests to clients of Streamable HTTP that wait for
 // a reply.
 func (t *Transport) AwaitedReplies() int { return t.replies.len() }
 
-// recovered logs a panic if it is deferred, so that only its request, stream or session ends, as on
-// goroutines of net/http. It then calls then, which may be nil.
+// recovered recovers from a panic and logs it, so that only the request, stream or session ends. Defer
+// it on each goroutine that net/http does not protect. After a panic it calls then, which may be nil.
 func (t *Transport) recovered(ctx context.Context, then func()) {
 	broke := recover()
 	if broke == nil {
@@ -105,25 +104,24 @@ func (t *Transport) recovered(ctx context.Context, then func()) {
 	}
 }
 
-// Handler serves the MCP endpoint, which is Streamable HTTP of both eras. The era is decided per
-// request. The endpoint is at the configured path, its variants are below that path, and HTTP+SSE
-// is at /sse unless it is off.
+// Handler returns the handler of the MCP endpoint, which is Streamable HTTP in both eras. Each request
+// determines its era. The endpoint is at the configured path, its variants are below that path, and
+// HTTP+SSE is at /sse unless it is off.
 //
 //	POST    initialize, or a session id     legacy (2024-11-05 to 2025-11-25)
 //	        modern by _meta or header       modern (2026-07-28)
 //	GET     legacy stream of notifications
 //	DELETE  end of a legacy session
 //
-// The server's ReadTimeout should bound the arrival of a request. It does not bound the response,
-// because it ends once the body was read.
+// The HTTP server's ReadTimeout should bound the arrival of a request. It does not bound the response.
 //
-// Below /.well-known the handler also serves the metadata of the protected resource, if JWTs are
-// accepted, and the keys that verify assertions, if servers get any. A browser at the endpoint or
-// the root gets a page about connecting clients.
+// Below /.well-known, the handler also serves the protected resource metadata, if JWTs are accepted,
+// and the public keys for assertions, if there are any. A browser at the endpoint or the root gets a
+// page about connecting clients.
 func (t *Transport) Handler() http.Handler {
 	mux := http.NewServeMux()
-	path := t.publisher.Current().Config.Gateway.Path // a reload that changes it is refused
-	mux.Handle(path, t.handle((*exchange).serve))     // the path may be a subtree
+	path := t.publisher.Current().Config.Gateway.Path // constant: a reload that changes the path is refused
+	mux.Handle(path, t.handle((*exchange).serve))     // the path may end in a slash and match a subtree
 	mux.Handle(config.SSEPath, t.handle(t.sseSessions.serve))
 	mux.HandleFunc(wellKnown, t.serveMetadata)
 	mux.HandleFunc(wellKnown+"/", t.serveMetadata)
@@ -135,11 +133,12 @@ func (t *Transport) Handler() http.Handler {
 			return
 		}
 		variant, served := variantAt(t.publisher.Current().Config, r.URL.Path, path)
-		if !served { // rare; the mux would take 0.7 % of the CPU of a get
+		if !served {
 			mux.ServeHTTP(w, r)
 			return
 		}
-		if x, ok := t.begin(w, r); ok { // like handle, with one call less in a get
+		// Serve the endpoint without the mux, which takes 0.7 % of the CPU of a get.
+		if x, ok := t.begin(w, r); ok {
 			defer x.release()
 			x.variant = variant
 			x.serve()
@@ -147,8 +146,8 @@ func (t *Transport) Handler() http.Handler {
 	})
 }
 
-// variantAt returns the variant with its endpoint at a path; empty for the plain endpoint. served
-// is false for other paths. A final slash is ignored.
+// variantAt returns the variant at a path, which is empty for the plain endpoint. served is false if
+// no endpoint is at the path. A final slash is ignored.
 func variantAt(c *config.Config, path, endpoint string) (variant config.Variant, served bool) {
 	beneath, served := strings.CutPrefix(path, endpoint)
 	beneath = strings.TrimSuffix(beneath, "/")
@@ -160,12 +159,12 @@ func variantAt(c *config.Config, path, endpoint string) (variant config.Variant,
 	return variant, served && variant != "" && hasVariant(c, variant)
 }
 
-// hasVariant reports whether a variant is on. The plain endpoint always is.
+// hasVariant reports whether a variant is on. The plain endpoint is always on.
 func hasVariant(c *config.Config, variant config.Variant) bool {
 	return variant == "" || slices.Contains(c.Gateway.Variants, variant)
 }
 
-// handle returns a handler for requests that pass the origin check.
+// handle returns a handler that calls serve for each request that begin accepts.
 func (t *Transport) handle(serve func(*exchange)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if x, ok := t.begin(w, r); ok {
@@ -175,23 +174,23 @@ func (t *Transport) handle(serve func(*exchange)) http.HandlerFunc {
 	}
 }
 
-// begin begins an exchange after the header has arrived. It refuses a request that fails the origin
-// check, or does not fit in the memory that its client may hold.
+// begin returns the exchange of a request whose header has arrived. It responds and returns false if
+// the request fails the origin check, is a preflight request, or exceeds the client's memory.
 func (t *Transport) begin(w http.ResponseWriter, r *http.Request) (x *exchange, ok bool) {
 	x = &exchange{t: t, w: w, r: r, snapshot: t.publisher.Current()}
 	if err := x.snapshot.Origins.Request(r); err != nil {
 		x.refuse(http.StatusForbidden, nil, wire.NewError(wire.InvalidRequest, "Forbidden: "+err.Error()))
 		return nil, false
 	}
-	// Do this before the bounds are checked, so that a page can read the refusal.
+	// Set the CORS headers before the bounds are checked: a page must be able to read a refusal.
 	if shareWithOrigin(w, r, x.snapshot.Origins) {
 		return nil, false
 	}
 	x.conn = edge.FromContext(r.Context())
 	if r.ProtoMajor != 2 {
-		return x, true // connections bound the requests
+		return x, true // the bound on connections also bounds requests of HTTP/1.1
 	}
-	// Count for the address: the principal is known only after the message was read.
+	// Count the memory for the address: the principal is not known yet.
 	client := edge.AddressKey(x.clientAddress())
 	if x.scope.Connection, ok = x.t.ledger.Acquire(x.snapshot.Config.Gateway.MaxBuffered, client, "", requestMemory); !ok {
 		x.refuseAtOnce("Too many requests of this address at once: send it again later")
@@ -200,19 +199,18 @@ func (t *Transport) begin(w http.ResponseWriter, r *http.Request) (x *exchange, 
 	return x, true
 }
 
-// requestMemory is the memory of a request in flight besides its body, in bytes: goroutines,
-// buffers, the request to the upstream. A client may have 250 requests on each connection of
-// HTTP/2.
+// requestMemory is the memory of a request in flight without its body, in bytes: goroutines, buffers,
+// the request to the upstream. It counts over HTTP/2, where a connection may have 250 requests.
 const requestMemory = 32 << 10
 
-// refuseAtOnce refuses a request that would exceed a bound of the gateway.
+// refuseAtOnce responds with 503 to a request that exceeds a bound of the gateway.
 func (x *exchange) refuseAtOnce(why string) {
 	x.w.Header().Set("Retry-After", "1")
 	x.refuse(http.StatusServiceUnavailable, nil, requests.Overloaded(why))
 }
 
-// release releases everything that the exchange holds. A stream that stays open calls it early,
-// because another bound counts it.
+// release releases everything that the exchange holds. countStream calls it early for a stream, which
+// another bound counts.
 func (x *exchange) release() {
 	if x.pending.w != nil { // after a panic
 		x.t.pendings.end(&x.pending)
