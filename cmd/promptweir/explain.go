@@ -7,7 +7,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/promptweir/promptweir/cmd/promptweir/internal/terminal"
-	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/gateway/inspect"
 	"github.com/promptweir/promptweir/gateway/policy"
 	"github.com/promptweir/promptweir/gateway/snapshot"
@@ -52,9 +51,12 @@ func (e *explainFlags) explain(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	principal, err := e.principalToExplain(cfg)
+	principal, err := e.who.principal(cfg)
 	if err != nil {
 		return err
+	}
+	if principal == nil && cfg.Auth == nil { // without an auth block, all callers are the anonymous one
+		principal = &policy.Principal{Subject: policy.AnonymousSubject, Anonymous: true, EveryTeam: true}
 	}
 	return e.lists.evaluate(ctx, cfg, func(s *snapshot.Snapshot) error {
 		result := e.answer(s, principal, name)
@@ -68,16 +70,6 @@ func (e *explainFlags) explain(ctx context.Context, name string) error {
 		}
 		return err
 	})
-}
-
-// principalToExplain returns the principal of --as. Without --as, it returns nil for all principals or,
-// without an auth block, the anonymous caller.
-func (e *explainFlags) principalToExplain(cfg *config.Config) (*policy.Principal, error) {
-	principal, err := e.who.principal(cfg)
-	if err == nil && principal == nil && cfg.Auth == nil {
-		principal = &policy.Principal{Subject: policy.AnonymousSubject, Anonymous: true, EveryTeam: true}
-	}
-	return principal, err
 }
 
 // answer explains whether a principal sees a name; nil means all principals. It also names the source of the

@@ -27,7 +27,7 @@ type promptList interface {
 type promptSource interface {
 	// list is the same as in promptList.
 	list(ctx context.Context) ([]description, []trouble)
-	// get returns the result of prompts/get. It declines the server's requests.
+	// get returns the result of prompts/get. Requests of the server during the get are declined.
 	get(ctx context.Context, params wire.Object) (jsontext.Value, error)
 	// readSkill returns the result of resources/read for a file of a skill.
 	readSkill(ctx context.Context, name, file string) (jsontext.Value, error)

@@ -17,7 +17,7 @@ import (
 //go:embed starter
 var starter embed.FS
 
-// starterEndpoint is the endpoint of a gateway with the configuration starter.
+// starterEndpoint is the endpoint of a gateway that uses the files of starter.
 const starterEndpoint = "http://127.0.0.1:8080/mcp"
 
 func initCommand(a *app) *cobra.Command {

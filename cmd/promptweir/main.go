@@ -174,7 +174,7 @@ func helpCommand() *cobra.Command {
 }
 
 // unknownCommand returns the error for an unknown command. It suggests a command that has this name in other
-// programs (SuggestFor), or a similar name. known are similar names that are not commands.
+// programs (SuggestFor), or a similar name. known contains further names to suggest, which are not commands.
 func unknownCommand(root *cobra.Command, name string, known ...string) error {
 	for _, c := range root.Commands() {
 		if !c.IsAvailableCommand() {

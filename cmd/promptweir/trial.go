@@ -92,7 +92,8 @@ func (t *trial) loadOnce() (*config.Config, error) {
 			return nil, err
 		}
 	}
-	// Secrets of client files stay in memory. The temporary files refer to them as variables.
+	// Secrets of client files stay in memory. The temporary files refer to them by names, as to environment
+	// variables.
 	cfg, diagnostics := config.Load(folder, config.Options{LookupEnv: func(name string) (string, bool) {
 		if secret, ok := secrets[name]; ok {
 			return secret.Reveal(), true

@@ -272,7 +272,7 @@ func (t *trial) addProject(named, project, client string) (found bool, err error
 		}
 		f := promptFolder{named: named, path: actual, label: clientfile.Label(filepath.Base(filepath.Join(project, client)))}
 		pattern := p.folder + p.files
-		if folder != filepath.Join(actual, filepath.FromSlash(p.folder)) { // it is a link
+		if folder != filepath.Join(actual, filepath.FromSlash(p.folder)) { // the client's folder is a link
 			f.path, f.label, f.format = filepath.Dir(folder), p.client(), p.format
 			pattern = escapePattern(filepath.Base(folder)) + p.files
 		}

@@ -94,7 +94,8 @@ func locationOf(p config.Place) string {
 type checkedUpstream struct {
 	admin.UpstreamHealth
 
-	// Address is masked. Transport is a result of the negotiation.
+	// Address is the URL or the command without secrets. Transport is the negotiated transport; empty before
+	// the first connection.
 	Address   string `json:"address"`
 	Transport string `json:"transport,omitempty"`
 	// OffersPrompts reports whether the server declares prompts.

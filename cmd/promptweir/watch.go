@@ -12,8 +12,8 @@ const (
 	// firstPause and lastPause bound the backoff between a watcher's connections.
 	firstPause = time.Second
 	lastPause  = time.Minute
-	// leastRest is the minimum rest between runs. A run may get all prompts, so the rest after it is nine
-	// times as long as the run, up to lastPause.
+	// leastRest is the minimum rest between runs. A run may get all prompts, so watcher rests nine times as
+	// long as the run took, up to lastPause.
 	leastRest = 2 * time.Second
 	// runAgain is the delay before a failed run is repeated without a change.
 	runAgain = time.Minute

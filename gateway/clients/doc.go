@@ -4,7 +4,7 @@
 //	prompt, in the list of a caller ───┴─▶ List.Losses ─▶ what it hides, cuts or garbles, and a remedy
 //
 // Promises:
-//   - It is pure. A loss follows from the definition, its position in the list and, if known, the
+//   - The package is pure: a loss follows from the definition, its position in the list and, if known, the
 //     messages.
-//   - It only informs operators and authors: the gateway never decides by a client's name.
+//   - The package only informs operators and authors: the gateway never decides by a client's name.
 package clients

@@ -95,7 +95,7 @@ type Client struct {
 	// Cannot explains why the client shows no prompts at this endpoint, with a remedy; empty if it
 	// shows prompts.
 	Cannot string
-	// Link opens the client, which offers to add the gateway; empty for none.
+	// Link is a URL that opens the client, which then offers to add the gateway; empty for none.
 	Link string
 	// File is the client's file, in the home folder if it begins with ~/ and otherwise in the working
 	// directory; empty for none. Edits are the changes that add Text to the file.

@@ -162,7 +162,7 @@ func (f *Forwarder) Forward(w http.ResponseWriter, r *http.Request, body []byte,
 	proxy := httputil.ReverseProxy{
 		Transport: f.proxied, ErrorLog: log.New(io.Discard, "", 0), // ErrorHandler logs errors
 		Rewrite: func(p *httputil.ProxyRequest) {
-			target, _ := url.Parse(to.address) // it parses, because it comes from a sealed id
+			target, _ := url.Parse(to.address) // the address of a sealed id parses
 			p.SetURL(target)
 			p.Out.Host, p.Out.Header = p.In.Host, http.Header{Header: {f.ticket(p.Out, body, to, from)}}
 			for _, name := range carried {

@@ -44,12 +44,12 @@ type State struct {
 	Connected bool
 	// Since is the time of the last change of Connected.
 	Since time.Time
-	// Err is the reason while Connected is false; nil before the first attempt. It may contain addresses.
+	// Err is the reason for which Connected is false; nil before the first attempt. It may contain addresses.
 	Err error
 	// Opened counts the changes of Connected to false.
 	Opened uint64
 	// Evicts is the store's maxmemory-policy if the store drops keys when its memory is full; otherwise
-	// empty. Dropped keys are lost limits.
+	// empty. The limits in dropped keys are lost.
 	Evicts string
 }
 

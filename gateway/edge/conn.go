@@ -38,7 +38,7 @@ func (c *Conn) Authenticated() {
 	}
 }
 
-// Close implements [net.Conn].
+// Close implements [net.Conn]. The ledger then no longer counts the connection.
 func (c *Conn) Close() error {
 	err := c.Conn.Close()
 	c.ledger.release(c)

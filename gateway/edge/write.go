@@ -73,8 +73,8 @@ func (g *gathered) add(p []byte) {
 	g.writes = append(g.writes, p)
 }
 
-// ofBody reports whether p is a part of the body, or the end of one. The server copies the
-// beginning of a large part into its buffer and passes on the rest unchanged.
+// ofBody reports whether p is a part of the body, or the end of one. The server copies the beginning of a
+// large part into its buffer, and passes on the remaining bytes unchanged.
 func (g *gathered) ofBody(p []byte) bool {
 	for _, part := range g.body {
 		if len(p) > 0 && len(part) > 0 && &p[len(p)-1] == &part[len(part)-1] {

@@ -44,7 +44,7 @@ func (p *process) start(tb testing.TB, port int) error {
 		args = append([]string{"--save", "", "--appendonly", "no", "--dir", tb.TempDir()}, p.args...)
 	}
 	args = append(args, "--port", strconv.Itoa(port), "--bind", "127.0.0.1")
-	cmd := exec.Command(p.program, args...) //nolint:noctx // it ends with the test
+	cmd := exec.Command(p.program, args...) //nolint:noctx // kill ends the program
 	output := &bytes.Buffer{}
 	cmd.Stdout, cmd.Stderr = output, output
 	if err := cmd.Start(); err != nil {
@@ -73,7 +73,7 @@ func (p *process) start(tb testing.TB, port int) error {
 
 func (p *process) kill() {
 	if p.running != nil {
-		_ = p.running.Kill() // it may have ended
+		_ = p.running.Kill() // the program may have ended
 		<-p.ended
 		p.running = nil
 	}

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// process fails to start: pausing a program needs Unix signals.
+// process replaces the type for Unix. It never starts a program, because pausing one needs Unix signals.
 type process struct {
 	program string
 	args    []string

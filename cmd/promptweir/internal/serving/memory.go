@@ -46,10 +46,10 @@ func availableMemory(logger *slog.Logger) int64 {
 // well as a large one. Measured in pairs of builds (CPU per request with the pacer against other settings,
 // median ratio and 95 % confidence interval):
 //
-//	to GOGC=100                    get of 10 KB 0.82 (0.78–0.86), list of 10 0.88 (0.78–0.91)
-//	to GOGC=200                    get of 1 MB 0.85 (0.79–0.89), list of 100 0.95 (0.85–0.97)
-//	to GOGC=400                    get of 1 MB 0.85 (0.75–0.98); 2 000 gets in flight hold 270 MiB instead of 460
-//	to a pacer without a budget    get of 1 MB 0.76 (0.70–0.79), get of 10 KB 0.91 (0.81–1.02)
+//	against GOGC=100               get of 10 KB 0.82 (0.78–0.86), list of 10 0.88 (0.78–0.91)
+//	against GOGC=200               get of 1 MB 0.85 (0.79–0.89), list of 100 0.95 (0.85–0.97)
+//	against GOGC=400               get of 1 MB 0.85 (0.75–0.98); 2 000 gets in flight hold 270 MiB instead of 460
+//	against one without a budget   get of 1 MB 0.76 (0.70–0.79), get of 10 KB 0.91 (0.81–1.02)
 //
 // The price is memory: gets of 1 MB from 32 connections hold 160 MiB instead of 90, and a listener
 // 5 KiB more than with GOGC=200.

@@ -179,7 +179,7 @@ func (c *serverCertificate) get(*tls.ClientHelloInfo) (*tls.Certificate, error) 
 
 // observe reports the certificate's expiry. Like a handshake, it first renews the certificate.
 func (c *serverCertificate) observe(_ context.Context, o metric.Int64Observer) error {
-	pair, _ := c.get(nil) // it never fails
+	pair, _ := c.get(nil) // get never fails
 	o.Observe(pair.Leaf.NotAfter.Unix())
 	return nil
 }

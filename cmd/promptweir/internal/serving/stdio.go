@@ -62,7 +62,7 @@ func Stdio(
 		group.Go(func() error { return p.reloadOnChange(watching, g, nil) })
 		err := g.ServeStdio(ctx, noting(&started, accepted), in, out)
 		stop()
-		if errors.Is(err, syscall.EPIPE) { // the normal end of a session
+		if errors.Is(err, syscall.EPIPE) { // the client has closed out, which ends the session normally
 			err = nil
 		}
 		return errors.Join(err, group.Wait())

@@ -13,14 +13,15 @@ import (
 type Target struct {
 	// Name is the value of the flag --to, Title the name for people.
 	Name, Title string
-	// home is the client's folder in the user's home folder; variable, unless nil, returns another path for
-	// it, or "". If home is empty, the folder is os.UserConfigDir. within is the path of the prompts below
-	// that folder, with slashes.
+	// home is the client's folder below the user's home folder. If variable is not nil and returns a path,
+	// that path replaces the folder. If home is empty, the folder is [os.UserConfigDir]. within is the path
+	// of the prompts below the client's folder, with slashes.
 	home, within string
 	variable     func() string
-	// suffix completes the path of a file.
+	// suffix follows the prompt's name in the path of its file. If it begins with a slash, each prompt has a
+	// folder.
 	suffix string
-	// compose returns the file of a prompt with its rendered text.
+	// compose returns the content of a prompt's file. head is the header comment, text the rendered text.
 	compose func(p *Prompt, head, text string) string
 	// place returns the placeholder of an argument; next is the text after it. If place is nil or returns "",
 	// the file contains the argument's name in ⟨⟩, and people type the value after the command.
