@@ -227,7 +227,7 @@ func (g *Gateway) Admin(metrics http.Handler) http.Handler {
 	}
 	return admin.New(admin.Options{
 		View: view, Operators: g.operators, Console: console.New(view, g.operators, console.Options{
-			Logger: g.logger, Call: operatorCalls(g.requests), Connect: g.connect, Reload: reload,
+			Logger: g.logger, Call: g.callAsOperator, Connect: g.connect, Reload: reload,
 		}),
 		Reload: reload, Metrics: metrics, Debug: g.opts.Debug,
 	})

@@ -16,16 +16,12 @@ import (
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
-// operatorCalls returns the function for gets and completions of operators at the console.
-func operatorCalls(
-	h *requests.Handler,
-) func(context.Context, console.Operator, string, wire.Object) (jsontext.Value, error) {
-	return func(
-		ctx context.Context, o console.Operator, method string, params wire.Object,
-	) (jsontext.Value, error) {
-		caller := requests.Local{Operator: &requests.Operator{Client: o.Client, As: o.As}}
-		return h.HandleLocal(ctx, caller, method, params)
-	}
+// callAsOperator carries out a get or completion of an operator at the console.
+func (g *Gateway) callAsOperator(
+	ctx context.Context, o console.Operator, method string, params wire.Object,
+) (jsontext.Value, error) {
+	caller := requests.Local{Operator: &requests.Operator{Client: o.Client, As: o.As}}
+	return g.requests.HandleLocal(ctx, caller, method, params)
 }
 
 // connectBound bounds the wait for an attempt to connect that an operator has requested. Most

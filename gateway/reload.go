@@ -127,25 +127,22 @@ func (g *Gateway) load(
 
 // changedFixed returns the names of the changed settings that take effect only after a restart.
 func changedFixed(before, after *config.Config) (names []string) {
-	for _, setting := range []struct{ name, before, after string }{
-		{"gateway.listen", before.Gateway.Listen, after.Gateway.Listen},
-		{"gateway.path", before.Gateway.Path, after.Gateway.Path},
-		{"gateway.state_dir", before.Gateway.StateDir, after.Gateway.StateDir},
-		{"admin.listen", before.Admin.Listen, after.Admin.Listen},
-		{"audit.path", auditPath(before), auditPath(after)},
+	for _, setting := range []struct {
+		name    string
+		changed bool
+	}{
+		{"gateway.listen", before.Gateway.Listen != after.Gateway.Listen},
+		{"gateway.path", before.Gateway.Path != after.Gateway.Path},
+		{"gateway.state_dir", before.Gateway.StateDir != after.Gateway.StateDir},
+		{"admin.listen", before.Admin.Listen != after.Admin.Listen},
+		{"audit.path", auditPath(before) != auditPath(after)},
+		{"audit.required", auditRequired(before) != auditRequired(after)},
+		{"cluster", !reflect.DeepEqual(before.Cluster, after.Cluster)},
+		{"gateway.tls", !sameTLS(before, after)},
 	} {
-		if setting.before != setting.after {
+		if setting.changed {
 			names = append(names, setting.name)
 		}
-	}
-	if auditRequired(before) != auditRequired(after) {
-		names = append(names, "audit.required")
-	}
-	if !reflect.DeepEqual(before.Cluster, after.Cluster) {
-		names = append(names, "cluster")
-	}
-	if !sameTLS(before, after) {
-		names = append(names, "gateway.tls")
 	}
 	return names
 }

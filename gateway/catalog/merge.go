@@ -112,7 +112,7 @@ func (c *Catalog) replace(at int, sources []Source) *Catalog {
 	// or no longer claims.
 	names := changedNames(stale, fresh)
 	var changes []Change
-	for _, name := range names.sorted() {
+	for _, name := range slices.Sorted(maps.Keys(names)) {
 		entry, conflict := next.resolve(next.claimsOn(name))
 		reports = append(reports, conflict...)
 		// An equal entry keeps its pointer, so that views without other changes stay the same.
@@ -125,8 +125,11 @@ func (c *Catalog) replace(at int, sources []Source) *Catalog {
 	// The entries with equal folded names can change only for the folded names of these changes.
 	slices.SortFunc(changes, func(a, b Change) int { return compareFolded(a.either(), b.either()) })
 	next.folded = splice(c.folded, changes, compareFolded)
-	folds := newSet(changes, func(c Change) string { return c.either().fold })
-	for _, folded := range folds.sorted() {
+	folds := map[string]bool{}
+	for _, change := range changes {
+		folds[change.either().fold] = true
+	}
+	for _, folded := range slices.Sorted(maps.Keys(folds)) {
 		reports = append(reports, foldedReports(next.foldedTo(folded))...)
 	}
 
@@ -245,19 +248,19 @@ func exchange(claims []claim, source int, fresh []claim) (merged, stale []claim)
 
 // changedNames returns the names for which one source's claims differ. A name occurs at most once
 // in each list.
-func changedNames(stale, fresh []claim) set {
-	names, before := set{}, make(map[string]*Prompt, len(stale))
+func changedNames(stale, fresh []claim) map[string]bool {
+	names, before := map[string]bool{}, make(map[string]*Prompt, len(stale))
 	for _, c := range stale {
 		before[c.name] = c.prompt
 	}
 	for _, c := range fresh {
 		if old := before[c.name]; old == nil || !samePrompt(old, c.prompt) {
-			names[c.name] = struct{}{}
+			names[c.name] = true
 		}
 		delete(before, c.name)
 	}
 	for name := range before {
-		names[name] = struct{}{}
+		names[name] = true
 	}
 	return names
 }
@@ -271,24 +274,6 @@ func samePrompt(a, b *Prompt) bool {
 func (p *Prompt) agrees(other *Prompt) bool {
 	return p.Hash == other.Hash && p.Overrides.Equal(other.Overrides)
 }
-
-// set is a set of keys.
-type set map[string]struct{}
-
-func newSet[T any](items []T, key func(T) string) set {
-	s := make(set, len(items))
-	for _, item := range items {
-		s[key(item)] = struct{}{}
-	}
-	return s
-}
-
-func (s set) has(key string) bool {
-	_, ok := s[key]
-	return ok
-}
-
-func (s set) sorted() []string { return slices.Sorted(maps.Keys(s)) }
 
 // runs yields each run of neighbours with the same key.
 func runs[T any](sorted []T, key func(T) string) iter.Seq[[]T] {

@@ -119,12 +119,12 @@ func (r Report) Key() string {
 
 // dependsOn reports whether a report can change after a refresh of an upstream with these changed
 // names and folded names.
-func (c *Catalog) dependsOn(r *Report, upstream string, names, folds set) bool {
+func (c *Catalog) dependsOn(r *Report, upstream string, names, folds map[string]bool) bool {
 	switch r.Kind {
 	case Conflict, Difference:
-		return names.has(r.Name)
+		return names[r.Name]
 	case FoldedNames:
-		return folds.has(c.Lookup(r.Name).fold) // not fold(r.Name), which is wrong for a skill
+		return folds[c.Lookup(r.Name).fold] // not fold(r.Name), which is wrong for a skill
 	default:
 		return r.Owners[0].Upstream == upstream
 	}

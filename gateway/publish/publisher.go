@@ -163,11 +163,7 @@ func (p *Publisher) connector(u config.Upstream, before *snapshot.Generation) (s
 	case old != nil && old.Upstream().SameConnection(u):
 		return old, before.Saved[u.Name]
 	case old == nil || snapshot.ServerOf(old.Upstream()) != snapshot.ServerOf(u):
-		list, ok := p.stateDir.load(u)
-		if ok {
-			list = list.OrEmpty()
-		}
-		return p.newConnector(u, changed), list
+		return p.newConnector(u, changed), p.stateDir.load(u)
 	}
 	list := before.Saved[u.Name]
 	if state := old.State(); state.Listed {

@@ -80,16 +80,20 @@ func (d *stateDir) unsaved() []string {
 	return nil
 }
 
-// load returns the saved list of an upstream. A file that cannot be used is logged and ignored.
-func (d *stateDir) load(u config.Upstream) (list snapshot.List, ok bool) {
+// load returns the saved list of an upstream; the zero List if there is none. A file that cannot be
+// used is logged and ignored.
+func (d *stateDir) load(u config.Upstream) snapshot.List {
 	if d.path == "" {
-		return snapshot.List{}, false
+		return snapshot.List{}
 	}
 	list, err := loadList(d.path, u)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	switch {
+	case err == nil:
+		return list.OrEmpty()
+	case !errors.Is(err, fs.ErrNotExist):
 		d.logger.Warn("saved list ignored", slog.String("upstream", u.Name), slog.Any("error", err))
 	}
-	return list, err == nil
+	return snapshot.List{}
 }
 
 // run saves changed lists until ctx ends, and a last time afterwards. Lists that change all the

@@ -58,18 +58,16 @@ func (sub *Subscription) setPrincipal(principal policy.Principal) {
 		all.mu.Lock()
 		// If another snapshot is swapped in after this check, announceChanges finds this
 		// subscription, because it looks for subscriptions after the swap.
-		isCurrent := p.Current() == s
-		if isCurrent {
+		if p.Current() == s {
 			sub.principal, sub.view = &principal, view
 			if all.all == nil {
 				all.all = map[*Subscription]struct{}{}
 			}
 			all.all[sub] = struct{}{}
-		}
-		all.mu.Unlock()
-		if isCurrent {
+			all.mu.Unlock()
 			return
 		}
+		all.mu.Unlock()
 	}
 }
 

@@ -1,6 +1,7 @@
 package requests
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -112,10 +113,7 @@ func wireError(ctx context.Context, logger *slog.Logger, err error) *wire.Error 
 	logger.Log(ctx, level, "upstream unavailable", slog.String("upstream", unavailable.Upstream),
 		slog.String("reason", string(unavailable.Reason)), slog.String("cause", cause.Problem),
 		slog.String("remedy", cause.Remedy), slog.Any("error", unavailable.Err))
-	retry := unavailable.RetryAfter.Milliseconds()
-	if retry <= 0 {
-		retry = defaultRetryMs
-	}
+	retry := cmp.Or(max(unavailable.RetryAfter.Milliseconds(), 0), defaultRetryMs)
 	return wire.NewError(wire.InternalError, unavailableMessage(unavailable, retry)).
 		WithData(unavailableData(unavailable, retry))
 }

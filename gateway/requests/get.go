@@ -179,8 +179,9 @@ func (h *Handler) callUpstream(ctx context.Context, x *run) (result upstream.Res
 		}
 		x.outcome, err = x.era.ask(ctx, h, x)
 	}
-	if x.outcome.parked != "" {
-		x.scope.parked = parkedHold{&h.parked, x.outcome.parked, x.caller.Principal.Key()}
+	if id := x.outcome.parked; id != "" {
+		principal := x.caller.Principal.Key()
+		x.scope.endParked = func() { h.parked.abandon(id, principal) }
 	}
 	return x.outcome.result, err
 }

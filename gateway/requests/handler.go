@@ -59,13 +59,12 @@ func New(source *snapshot.Source, opts Options) *Handler {
 	}
 	// The logger is limited, because each failed get could log a line.
 	logger := loglimit.New(opts.Logger, 1, "upstream", "reason", "prompt", "principal")
-	h := &Handler{
+	return &Handler{
 		source: source, logger: logger, metrics: newInstruments(), info: serverInfo(opts.Version),
 		schemas: newSchemas(logger), limits: newLimits(opts.Shared), ledger: opts.Ledger,
 		audit:  recorder{opts.Audit, logger},
 		parked: parked{ledger: opts.Ledger, forwarder: opts.Forwarder},
 	}
-	return h
 }
 
 // Close cancels the parked gets and waits for their calls to return. Later gets are not parked.
@@ -106,7 +105,7 @@ func (h *Handler) Handle(ctx context.Context, r *Request, scope *Scope, buffer [
 	}
 	h.metrics.end(ctx, x, err, refusal)
 	if refusal == nil {
-		x.scope.parked = parkedHold{} // the client has the requestState and can return
+		x.scope.endParked = nil // the client has the requestState and can return
 	} else if result, ok := r.toolError(refusal); ok {
 		out = x.respond(buffer, result, h.info)
 	} else {

@@ -151,12 +151,9 @@ func invalidCursor(err error) *wire.Error {
 
 // partial returns the upstreams in the audience's view whose lists may be outdated, or whose gets
 // fail, as a JSON array; nil without such upstreams.
-func partial(s *snapshot.Snapshot, audience *policy.Audience) (list jsontext.Value) {
+func partial(s *snapshot.Snapshot, audience *policy.Audience) jsontext.Value {
+	var list []jsontext.Value
 	for _, d := range s.Degradations(audience) {
-		separator := byte(',')
-		if list == nil {
-			separator = '['
-		}
 		item := wire.Object{}.
 			With("upstream", wire.Quote(d.Upstream)).
 			With("reason", wire.Quote(string(d.Reason))).
@@ -166,18 +163,18 @@ func partial(s *snapshot.Snapshot, audience *policy.Audience) (list jsontext.Val
 			item = item.With("failing", jsontext.Value("true"))
 		}
 		if len(d.Files) > 0 {
-			var list []jsontext.Value
+			var files []jsontext.Value
 			for _, f := range d.Files {
-				list = append(list, wire.Object{}.With("place", wire.Quote(f.Place)).With("prompt", wire.Quote(f.Prompt)).JSON())
+				files = append(files, wire.Object{}.With("place", wire.Quote(f.Place)).With("prompt", wire.Quote(f.Prompt)).JSON())
 			}
-			item = item.With("files", wire.Array(list))
+			item = item.With("files", wire.Array(files))
 		}
-		list = item.Append(append(list, separator))
+		list = append(list, item.JSON())
 	}
 	if list == nil {
 		return nil
 	}
-	return append(list, ']')
+	return wire.Array(list)
 }
 
 // cacheHints returns how long a client may cache an audience's view, and which caches may store it.

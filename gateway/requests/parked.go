@@ -252,19 +252,6 @@ func (p *parked) abandon(name, principal string) {
 	}
 }
 
-// parkedHold makes a parked get end with its request, because the client cannot return to it. The
-// zero value holds no get.
-type parkedHold struct {
-	parked          *parked
-	name, principal string
-}
-
-func (p *parkedHold) release() {
-	if p.parked != nil {
-		p.parked.abandon(p.name, p.principal)
-	}
-}
-
 // len returns the number of gets that wait for their clients.
 func (p *parked) len() int {
 	p.mu.Lock()

@@ -1,6 +1,7 @@
 package requests
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -185,14 +186,11 @@ func (r *Request) checkSpelling() error {
 	if len(r.Params) > maxParams {
 		return invalidParams("too many members")
 	}
-	odd := r.Params.Folded("name", "arguments", "ref", "argument", "context", "cursor", "_meta",
-		memberState, memberResponses)
-	if odd == "" {
-		odd = r.Params.Object("ref").Folded("type", "name", "uri")
-	}
-	if odd == "" {
-		odd = r.Params.Object("argument").Folded("name", "value")
-	}
+	odd := cmp.Or(
+		r.Params.Folded("name", "arguments", "ref", "argument", "context", "cursor", "_meta", memberState, memberResponses),
+		r.Params.Object("ref").Folded("type", "name", "uri"),
+		r.Params.Object("argument").Folded("name", "value"),
+	)
 	if odd != "" {
 		return invalidParams(fmt.Sprintf("member %q differs from a known member only in case", odd))
 	}

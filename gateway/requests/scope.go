@@ -20,9 +20,9 @@ type Scope struct {
 	limited counted
 	// result is the memory of the copies of a file that is being read, and later of the result.
 	result edge.Reservation
-	// parked is the get that was parked for the request. It ends with the scope, unless the client
-	// got the input_required result and can return.
-	parked parkedHold
+	// endParked ends the get that was parked for the request, because the client cannot return to
+	// it. It is nil if no get was parked, or if the client got the input_required result.
+	endParked func()
 	// relayed holds the messages to the client before the response; nil without a relay.
 	relayed *RelayQueue
 	run     *run
@@ -38,7 +38,9 @@ func (s *Scope) Close() {
 		s.relayed.release()
 		s.relayed = nil
 	}
-	s.parked.release()
+	if s.endParked != nil {
+		s.endParked()
+	}
 	s.result.Release()
 	s.limited.release()
 	if s.InFlight != nil {
