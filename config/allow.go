@@ -101,8 +101,6 @@ func (g *grants) ceiling(name string) hclread.Field {
 	})
 }
 
-func allowSchema() hclread.Schema { return hclread.Schema{Attributes: allowed{}.newGrants("").table()} }
-
 func decodeAllowed(r *hclread.Reader, declared teamNames, reserved hclread.References) allowed {
 	blocks := r.Blocks("allow")
 	var teams []string

@@ -195,7 +195,7 @@ func rootSchema() hclread.Schema {
 			{Type: "cluster", Schema: clusterSchema()},
 			{Type: "auth", Schema: authSchema()},
 			{Type: "hide", Labelled: true, Schema: hideSchema()},
-			{Type: "allow", Labelled: true, Schema: allowSchema()},
+			{Type: "allow", Labelled: true, Schema: hclread.Schema{Attributes: allowed{}.newGrants("").table()}},
 			{Type: "team", Labelled: true, Schema: teamSchema()},
 		},
 		Foreign: foreignServers(`team "NAME" { upstream "NAME" { … } }`),

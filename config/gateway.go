@@ -201,7 +201,7 @@ func gatewaySchema() hclread.Schema {
 		Attributes: newGateway().table(hclread.References{}),
 		Foreign:    map[string]string{"card": "Remove it: clients are given the endpoint's URL."},
 		Blocks: []hclread.BlockSchema{
-			{Type: "tls", Schema: serverTLSSchema(), Meaning: "Serves HTTPS."},
+			{Type: "tls", Schema: hclread.Schema{Attributes: new(ServerTLS).table(nil)}, Meaning: "Serves HTTPS."},
 			{Type: "limit", Schema: limitSchema(), Meaning: "For a principal's lists, gets and completions."},
 			{Type: "screen", Labelled: true, Schema: screenSchema(), Meaning: "For the prompts of all teams."},
 		},

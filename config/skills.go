@@ -70,13 +70,11 @@ func (d *decoder) separateSkills(cfg *Config) {
 // refuseStrip reports the strip action in the screens of a team with skills. If a screen of the gateway strips, it
 // reports the skills attribute instead: a team's file must not cause an error in the platform's file.
 func (d *decoder) refuseStrip(served map[string]bool) {
-	stripping := func(outer *hclread.Block) (screens []*hclread.Block) {
-		for _, b := range outer.Inner("screen") {
-			if action, ok := b.Text("action"); ok && action.Value == string(ScreenStrip) {
-				screens = append(screens, b)
-			}
-		}
-		return screens
+	stripping := func(outer *hclread.Block) []*hclread.Block {
+		return slices.DeleteFunc(outer.Inner("screen"), func(b *hclread.Block) bool {
+			action, _ := b.Text("action")
+			return action.Value != string(ScreenStrip)
+		})
 	}
 	const summary = "Skills cannot be stripped"
 	isStripped := slices.ContainsFunc(d.Blocks("gateway"), func(b *hclread.Block) bool { return len(stripping(b)) > 0 })

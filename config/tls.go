@@ -233,8 +233,6 @@ func (t *ServerTLS) table(ids *identities) []hclread.Attribute {
 	}
 }
 
-func serverTLSSchema() hclread.Schema { return hclread.Schema{Attributes: new(ServerTLS).table(nil)} }
-
 func decodeServerTLS(b *hclread.Block, ids *identities) *ServerTLS {
 	if b.Lacks("cert_file") && b.Lacks("key_file") {
 		b.Error(b.Range(), "Missing cert_file", "A server needs a certificate: set cert_file and key_file.")

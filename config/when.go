@@ -199,13 +199,11 @@ func (w *whenChecker) call(n *hclsyntax.FunctionCallExpr) {
 
 // triesIn counts the calls of try within the arguments of a call.
 func triesIn(call *hclsyntax.FunctionCallExpr) (tries int) {
-	for _, arg := range call.Args {
-		hclread.Visit(arg, func(inner *hclsyntax.FunctionCallExpr) {
-			if inner.Name == "try" {
-				tries++
-			}
-		})
-	}
+	hclread.Visit(call, func(inner *hclsyntax.FunctionCallExpr) {
+		if inner != call && inner.Name == "try" {
+			tries++
+		}
+	})
 	return tries
 }
 

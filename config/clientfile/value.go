@@ -42,11 +42,9 @@ type variables struct {
 }
 
 func newVariables() *variables {
-	v := &variables{secrets: map[string]string{}, notes: map[string]string{}, referenced: map[string]bool{}}
-	for _, name := range []string{"PATH", "HOME", "USER", "SHELL", "LANG", "TMPDIR", "TEMP", "PWD"} {
-		v.referenced[name] = true
-	}
-	return v
+	return &variables{secrets: map[string]string{}, notes: map[string]string{}, referenced: map[string]bool{
+		"PATH": true, "HOME": true, "USER": true, "SHELL": true, "LANG": true, "TMPDIR": true, "TEMP": true, "PWD": true,
+	}}
 }
 
 // refer records the environment variables that a server's settings refer to.

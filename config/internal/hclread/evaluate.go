@@ -55,11 +55,8 @@ func (s *scope) eval(expr hclsyntax.Expression, isSecret bool) (cty.Value, bool)
 	if s.options.AllowUnsetEnv {
 		s.warnUnset(expr)
 	}
-	if diags.HasErrors() {
-		return v, false
-	}
-	if s.options.IsLock {
-		return v, true
+	if diags.HasErrors() || s.options.IsLock { // a lock file has no budget
+		return v, !diags.HasErrors()
 	}
 	if p, tooMuch := errors.AsType[*DiagnosticError](s.spend(v)); tooMuch {
 		s.Error(expr.Range(), p.Summary, "%s", p.Detail)

@@ -128,10 +128,8 @@ const maxQuoted = 4096
 
 // Merge returns both reports as one; r comes first.
 func (r Report) Merge(other Report) Report {
-	merged := Report{slices.Concat(r.Diagnostics, other.Diagnostics), maps.Clone(other.files)}
-	if merged.files == nil {
-		merged.files = map[string]*File{}
-	}
+	merged := Report{slices.Concat(r.Diagnostics, other.Diagnostics), map[string]*File{}}
+	maps.Copy(merged.files, other.files)
 	maps.Copy(merged.files, r.files)
 	return merged
 }
