@@ -15,11 +15,11 @@ import (
 // every team may use everything.
 type allowed struct {
 	root string
-	// grants maps each team to its grants; nil grants everything. A team without an entry has no
-	// grants.
+	// grants maps each team to its grants. A nil map or a nil entry grants everything, a missing entry
+	// nothing.
 	grants map[string]*grants
-	// reserved are the variables and files of the gateway's keys. A key can forge every token of
-	// the gateway, so no grant covers them.
+	// reserved contains the variables and files of the gateway's keys. No grant covers them, because a
+	// key can forge every token of the gateway.
 	reserved hclread.References
 	// restrictsPrefixes is true if some allow block grants prefixes, so teams may use only granted
 	// prefixes.
@@ -29,7 +29,7 @@ type allowed struct {
 // summaryRefused is the summary for the use of something without a grant.
 const summaryRefused = "Not allowed for this team"
 
-// grants are the rights of one team's file, from its allow block. A nil *grants allows everything.
+// grants contains the rights of one team's file, from its allow block. A nil *grants allows everything.
 type grants struct {
 	team string
 	// patterns maps each attribute to its patterns. The patterns of prefixes restrict the names of

@@ -25,8 +25,7 @@ type Cluster struct {
 	TLS       *TLS   // nil: rediss and https are verified with the system's certificates
 }
 
-// Store is the address and the credentials of a store that speaks the Redis protocol. Like a [Secret], it masks
-// itself.
+// Store is the address and the credentials of a store with the Redis protocol. It masks itself when it is printed.
 type Store struct {
 	// Addresses are HOST:PORT of the store, of nodes of a Redis Cluster or, with a MasterSet, of Sentinels.
 	Addresses          []string

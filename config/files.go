@@ -93,7 +93,7 @@ func checkFiles(b *hclread.Block) {
 	}
 }
 
-// completeFiles sets the fields that depend on the whole configuration.
+// completeFiles sets the fields of all [Files] that depend on the whole configuration.
 func completeFiles(r *hclread.Reader, cfg *Config, cursorKeys hclread.References) {
 	reserved := maps.Clone(r.ValueFiles())
 	maps.Copy(reserved, cursorKeys.Files)

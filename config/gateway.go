@@ -23,8 +23,8 @@ const (
 	DefaultPath = "/mcp"
 	// SSEPath is the path of HTTP+SSE (2024-11-05), beside the MCP endpoint.
 	SSEPath = "/sse"
-	// DefaultDrainDelay and DefaultDrainTimeout bound the shutdown after SIGTERM: time for load balancers to
-	// notice, then for requests in flight.
+	// DefaultDrainDelay and DefaultDrainTimeout bound the shutdown after SIGTERM: first the time for load
+	// balancers to notice, then the time for requests in flight.
 	DefaultDrainDelay   = 5 * time.Second
 	DefaultDrainTimeout = 30 * time.Second
 	// DefaultPageSize bounds the entries of one prompts/list page. It is large because many clients read only

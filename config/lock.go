@@ -23,7 +23,7 @@ import (
 	"github.com/promptweir/promptweir/config/safefile"
 )
 
-// LockMode is the action for a prompt whose definition is not in the lock file.
+// LockMode is the action for a prompt with a definition that the lock file does not contain.
 type LockMode string
 
 // The values of the lock attribute.
@@ -317,7 +317,7 @@ func label(name string) string {
 	}) + `"`
 }
 
-// literal escapes HCL templates.
+// literal escapes the beginnings of HCL templates.
 var literal = strings.NewReplacer("${", "$${", "%{", "%%{") //nolint:gochecknoglobals // a constant
 
 // legible escapes invisible characters, except line breaks. If the text is not in Unicode's composed form (NFC),

@@ -22,7 +22,7 @@ const summaryPrefixTaken = "Prefix belongs to another team"
 type namespace struct {
 	separator string           // empty if the attribute is wrong; then prefixes are not checked
 	owners    map[string]claim // the first claim of each prefix, by its [Bare] form
-	// contested are prefixes that several files claim.
+	// contested contains the prefixes that several files claim. claim has reported them in both files.
 	contested map[string]bool
 }
 

@@ -23,11 +23,10 @@ type reach struct {
 	assertions *assertions
 }
 
-// checkHost reports an address that no upstream may have, and returns an error for an address
-// without a grant. It does not resolve names: their addresses are checked when they are dialed.
+// checkHost reports an address that no upstream may have, and returns an error for a host without a
+// grant. It does not resolve names, because the gateway checks each address when it connects.
 func (r reach) checkHost(b *hclread.Block, t hclread.Text, u *url.URL) error {
 	host, port := hostOf(u), portOf(u)
-	// These errors are not returned: a grant is no remedy for them.
 	ip, _ := netip.ParseAddr(host) // the zero Addr for a name
 	if isMetadataName(host) || NeverDialed(ip) != "" {
 		b.Error(t.At, "Upstream not reachable",

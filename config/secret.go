@@ -13,13 +13,13 @@ import (
 
 const masked = hclread.Masked
 
-// hidden masks its value however it is printed.
+// hidden masks its value when it is printed, in Go syntax and as JSON, too.
 type hidden[T any] struct{ value T }
 
 type (
-	// Secret is a text that masks itself however it is printed.
+	// Secret is a text that masks itself when it is printed.
 	Secret = hidden[string]
-	// Key is 32 bytes of key material that mask themselves. The zero Key means no key.
+	// Key is 32 bytes of key material, which are masked when printed. The zero Key means no key.
 	Key = hidden[[32]byte]
 )
 
@@ -157,7 +157,8 @@ func (m Mask) Line(before, line string) string {
 	return masked + m.Text(line[end:])
 }
 
-// restOf returns the length of the rest of a secret at the beginning of a line.
+// restOf returns the length of the rest of a secret at the beginning of line. It is 0 unless before ends with the
+// part of the secret in front of that rest.
 func restOf(secret, before, line string) (longest int) {
 	for n := 1; n < len(secret); n++ {
 		// before may lack the beginning of a long secret, because the caller bounds its length.

@@ -61,7 +61,7 @@ func translate(m member, f clientConfig, v *variables) *block {
 	}
 	b.timeout(find(m.value, "timeout"))
 	b.comments, b.variables, b.optional = append(b.comments, t.remarks...), t.used, t.optional
-	b.rest(m.value)
+	b.notImported(m.value)
 	if find(m.value, "disabled").Kind() == 't' || find(m.value, "enabled").Kind() == 'f' {
 		b.off = "it is disabled in the client"
 	}
@@ -106,7 +106,8 @@ func (b *block) timeout(raw jsontext.Value) {
 	}
 }
 
-// workingFolder translates a server's working folder.
+// workingFolder translates a server's working folder to dir. Without [File.Folder], it leaves out an absolute folder
+// that does not exist here.
 func (b *block) workingFolder(t *translator, folder string) {
 	if isRelative := !filepath.IsAbs(folder) && !strings.HasPrefix(folder, "${"); isRelative && t.folder != "" {
 		folder = filepath.Join(t.folder, folder)
@@ -190,8 +191,8 @@ func key(name string) string {
 	return quote(name)
 }
 
-// rest adds a comment with the names of the members that have no translation.
-func (b *block) rest(server jsontext.Value) {
+// notImported adds a comment with the names of the members that have no translation.
+func (b *block) notImported(server jsontext.Value) {
 	translated := []string{
 		"type", "command", "args", "env", "cwd", "envFile", "url", "serverUrl", "httpUrl", "headers", "disabled", "enabled", "description",
 		"oauth", "auth", "headersHelper", "transport", "timeout",

@@ -144,7 +144,7 @@ func (v *variables) leaveOutUnset(blocks []*block, isSet func(variable string) b
 
 // labels records the labels and the texts of the earlier blocks.
 type labels struct {
-	texts map[string]bool // texts of blocks, written with the unnumbered label
+	texts map[string]bool // texts of blocks, written before their labels got numbers
 	next  map[string]int  // by label: the number of its last duplicate, at least 1; 0 if the label is free
 }
 

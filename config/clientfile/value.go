@@ -25,10 +25,11 @@ var (
 	headerWord = hclread.Lazily(`^([A-Za-z0-9-]+)(: *)(.+)$`)
 	// credentialText matches a credential after a scheme such as Bearer.
 	credentialText = hclread.Lazily(`^[^\s${}]{6,}$`)
-	unnamed        = hclread.Lazily(`[^A-Z0-9]+`)
+	// notInName matches characters that variableName replaces.
+	notInName = hclread.Lazily(`[^A-Z0-9]+`)
 )
 
-// variables are the environment variables that replace values of a client's file.
+// variables records the environment variables that replace values of the clients' files.
 type variables struct {
 	// secrets maps the variable of each secret to its value.
 	secrets map[string]string
@@ -74,7 +75,7 @@ func (v *variables) secret(name, value string) string {
 
 // variableName makes the name of a variable from any text: upper case letters, digits and _.
 func variableName(text string) string {
-	name := strings.Trim(unnamed().ReplaceAllString(strings.ToUpper(text), "_"), "_")
+	name := strings.Trim(notInName().ReplaceAllString(strings.ToUpper(text), "_"), "_")
 	if name == "" || name[0] <= '9' {
 		name = "X_" + name
 	}
@@ -122,9 +123,9 @@ type translator struct {
 	// inEnv is true for the values of env, whose names are variables. Otherwise, the variable of a secret
 	// begins with the server's name.
 	inEnv bool
-	// own are the variables that the client sets for the server.
+	// own contains the variables that the client sets for the server.
 	own map[string]bool
-	// inputs are the inputs of VS Code by id.
+	// inputs maps ids to the inputs of VS Code.
 	inputs map[string]input
 	folder string // see [File]
 	// used contains the variables that the server needs, optional the variables with a default, and remarks
@@ -226,7 +227,7 @@ func (t *translator) literal(e *expression, name, text string) {
 	}
 }
 
-// reference translates the inside of ${…}.
+// reference adds the translation of a reference. inside is the text between "${" and "}".
 func (t *translator) reference(e *expression, inside string) {
 	kind, name, hasKind := strings.Cut(inside, ":")
 	fallback, hasFallback := strings.CutPrefix(inside[len(kind):], ":-")

@@ -83,7 +83,7 @@ func (w *Watcher) differs() (differs bool) {
 type stamp struct {
 	// info describes the target of the path; nil if it does not exist.
 	info fs.FileInfo
-	// names are the names in a folder, without hidden files and files that are not configuration.
+	// names contains the folders, the links and the .hcl files in a folder, except hidden ones.
 	names []string
 }
 

@@ -28,7 +28,7 @@ type Block struct {
 // Restrict sets the variables and files that the expressions of the block and of its inner blocks may read.
 func (b *Block) Restrict(access Access) { b.scope.access = access }
 
-// Type is the word at the beginning of the block.
+// Type returns the word at the beginning of the block.
 func (b *Block) Type() string { return b.hcl.Type }
 
 // Labelled reports whether the block has a label. Check reports a missing label.
@@ -42,7 +42,7 @@ func (b *Block) Label() string {
 	return b.hcl.Labels[0]
 }
 
-// LabelRange is the range of the label, or of the header if there is no label.
+// LabelRange returns the range of the label, or of the header if there is no label.
 func (b *Block) LabelRange() hcl.Range {
 	if !b.Labelled() {
 		return b.Range()
@@ -119,7 +119,7 @@ func (b *Block) Inner(blockType string) []*Block {
 	return inner
 }
 
-// ValueRange is the range of an attribute's value, or of the block's header if the attribute is absent.
+// ValueRange returns the range of an attribute's value, or of the block's header if the attribute is absent.
 func (b *Block) ValueRange(name string) hcl.Range {
 	if attribute := b.hcl.Body.Attributes[name]; attribute != nil {
 		return attribute.Expr.Range()
@@ -127,7 +127,7 @@ func (b *Block) ValueRange(name string) hcl.Range {
 	return b.Range()
 }
 
-// ElementRange is the range of an element of a list, or of the whole value if the list is computed.
+// ElementRange returns the range of an element of a list, or of the whole value if the list is computed.
 func (b *Block) ElementRange(name string, i int) hcl.Range {
 	if tuple, ok := b.hcl.Body.Attributes[name].Expr.(*hclsyntax.TupleConsExpr); ok && i < len(tuple.Exprs) {
 		return tuple.Exprs[i].Range()

@@ -20,8 +20,8 @@ type File struct {
 	dropped    hclsyntax.Blocks // see Block.Drop
 	attributes hclsyntax.Attributes
 	nav        any // finds the block at an offset. See Report.quote.
-	// likelyTop are the probable types of a broken file's top-level blocks. likely contains the
-	// probable labels by type, at any level.
+	// likelyTop contains the probable types of a broken file's top-level blocks. likely maps types to
+	// the probable labels of blocks, at any level.
 	likelyTop map[string]bool
 	likely    map[string][]string
 	// unquoted contains the parts of the file that no diagnostic may quote.
@@ -72,7 +72,7 @@ func (f *File) parseBlocks(names attributeNames, r *Reporter) {
 	}
 	f.nav = file.Nav
 	if body, ok := file.Body.(*hclsyntax.Body); ok {
-		f.keep(body, diags)
+		f.storeBlocks(body, diags)
 		f.hideSecrets(names, body)
 	}
 }
@@ -124,8 +124,8 @@ func (f *File) withholds(lines span) (why string) {
 	return ""
 }
 
-// keep stores the blocks of a body that end before the first syntax error. After an error, the parser guesses.
-func (f *File) keep(body *hclsyntax.Body, diags hcl.Diagnostics) {
+// storeBlocks stores the blocks of a body that end before the first syntax error. After an error, the parser guesses.
+func (f *File) storeBlocks(body *hclsyntax.Body, diags hcl.Diagnostics) {
 	limit := len(f.Content)
 	for _, d := range diags {
 		if d.Severity == hcl.DiagError && d.Summary != "Attribute redefined" { // this error leaves the body intact

@@ -97,8 +97,8 @@ func instead(content []byte, at int) string {
 	return fmt.Sprintf(`For the variable %s of the gateway's environment write "${%s}", or just %s if it is the whole string; for this text as it is, write "$${".`, name, call, call)
 }
 
-// remedies are sentences that complete diagnostics of HCL. A remedy is for diagnostics with this summary whose
-// detail contains this text.
+// remedies complete diagnostics of HCL. A remedy is for diagnostics with its summary whose detail contains its
+// text.
 var remedies = []struct{ summary, detail, remedy string }{ //nolint:gochecknoglobals // a constant table
 	{"Unclosed configuration block", "", "Write the missing }."},
 	{"Invalid block definition", "must not be used when defining a block", "Remove the equals sign."},

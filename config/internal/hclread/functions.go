@@ -121,8 +121,8 @@ const (
 	MaxExpression = 1024 // bytes
 	// MaxInstructions bounds the compiled program: ".{0,999}" has two thousand instructions.
 	MaxInstructions = 10_000
-	// MaxSteps bounds the matches of one evaluation of a condition, because servers choose the texts: a few
-	// milliseconds. A match takes a step for each byte of its text and instruction of its pattern.
+	// MaxSteps bounds the matches of one evaluation of a condition to a few milliseconds, because servers choose
+	// the texts. The steps of a match are the bytes of its text times the instructions of its pattern.
 	MaxSteps = 1 << 20
 	// compileSteps is the cost of compiling a pattern. Each call compiles twice: for its type and for its value.
 	compileSteps = 1 << 16

@@ -22,7 +22,7 @@ type Options struct {
 	// Texts replace the contents of files in the folder. The keys are paths relative to the folder,
 	// with slashes.
 	Texts map[string]string
-	// IsLock is for lock files: blocks and texts only, bounded by the file's size.
+	// IsLock allows only blocks and texts, as in a lock file. Only the size of the file bounds them.
 	IsLock bool
 }
 
@@ -126,7 +126,7 @@ func (r *Reader) Broken() bool {
 		slices.ContainsFunc(r.diags, func(d *hcl.Diagnostic) bool { return d.Summary == unknownBlock || d.Summary == misplacedBlock })
 }
 
-// Check reports every name that the schema does not allow. Call it once, before blocks are decoded.
+// Check reports every name that the schema does not allow. Call it once, before decoding blocks.
 func (r *Reader) Check() {
 	c := checker{r}
 	var all hclsyntax.Blocks
@@ -189,10 +189,10 @@ func (r *Reader) Labels(blockType string) []string {
 func (r *Reader) HasErrorsIn(path string) bool { return len(r.errorsAt[path]) > 0 }
 
 // ValueFiles returns the files that were read as values, by the function file or an attribute. The
-// paths are resolved and absolute.
+// paths are absolute and without links.
 func (r *Reader) ValueFiles() map[string]bool { return r.valueFiles }
 
-// References are variables and files that expressions refer to. Files are resolved and absolute.
+// References contains variables and files to which expressions refer. Paths are absolute and without links.
 type References struct{ Env, Files map[string]bool }
 
 // NewReferences returns an empty set.

@@ -26,7 +26,7 @@ type Schema struct {
 type BlockSchema struct {
 	Type     string
 	Labelled bool
-	Meaning  string // as in an [Attribute]
+	Meaning  string // a text in Markdown
 	Schema
 }
 

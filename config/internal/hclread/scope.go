@@ -37,7 +37,7 @@ type scope struct {
 	dir    string
 	file   *File  // nil if the block is absent
 	access Access // nil allows everything
-	// unset are the unset variables of the last evaluation.
+	// unset contains the unset variables of the last evaluation.
 	unset []string
 
 	functions *hcl.EvalContext // nil until context makes it

@@ -12,12 +12,13 @@ import (
 // the row.
 type Attribute struct {
 	Name string
-	// Env reports whether env and file may give the value: "no", "yes" or "secret".
+	// Env is "no" if the value may not come from env or file, and "yes" if it may. It is "secret" if the
+	// value is also sensitive when written out.
 	Env string
 	Field
 	// Meaning is a text in Markdown.
 	Meaning string
-	// Default replaces Target's value in the documentation.
+	// Default replaces the value of Target in the documentation.
 	Default string
 
 	remedy string // set if the attribute is required
@@ -119,14 +120,15 @@ func Needed[T any](dst *[]T, parse func(string) (T, error)) Field {
 	}}
 }
 
-// isEmpty decodes a list, and reports whether it is empty although no element is wrong.
+// isEmpty decodes a list into dst, and reports whether the list is empty. A list of only wrong elements, which
+// were reported, is not empty.
 func isEmpty[T any](b *Block, name string, dst *[]T, parse func(string) (T, error)) bool {
 	before := b.Reported()
 	*dst = List(b, name, parse)
 	return len(*dst) == 0 && b.Reported() == before
 }
 
-// Custom is a field that the function decode decodes.
+// Custom is a field whose type and target have no constructor above.
 func Custom(kind string, target any, decode func(b *Block)) Field {
 	return Field{kind, target, func(b *Block, _ string) { decode(b) }}
 }
