@@ -13,30 +13,34 @@ import (
 	"github.com/promptweir/promptweir/gateway/publish"
 )
 
-// Options are the parts of a gateway that the admin listener shows and controls.
+// Options configure the admin listener.
 type Options struct {
 	View      *View
 	Operators *Operators
 	Console   Console
-	// Reload loads the configuration again, for an operator at a network address.
+	// Reload loads the configuration again. client is the operator's network address.
 	Reload func(ctx context.Context, client string) error
-	// Metrics is served as /metrics. Debug is served to operators under /debug/; it may be nil.
-	Metrics, Debug http.Handler
+	// Metrics serves /metrics.
+	Metrics http.Handler
+	// Debug serves /debug/, for operators only. It may be nil.
+	Debug http.Handler
 }
 
-// Console contains the pages for people, by their patterns for [http.ServeMux].
+// Console contains the handlers of the console, by their patterns for [http.ServeMux].
 type Console struct {
-	// Pages are for operators. Entrance is for everybody: the sign-in page and the static files.
-	Pages, Entrance map[string]http.HandlerFunc
+	// Pages are for operators only.
+	Pages map[string]http.HandlerFunc
+	// Entrance is for everybody: the sign-in page and the static files.
+	Entrance map[string]http.HandlerFunc
 	// NotFound is the page for a path without a handler.
 	NotFound http.HandlerFunc
 }
 
 // New returns the handler of the admin listener: the console, /healthz, /readyz, /metrics, the API,
-// POST /-/reload and /debug/. Host and Origin are checked as on the MCP endpoint. Pages of other
-// origins, including other ports of this machine, can change nothing and embed nothing except
-// /healthz. The pages, the API, the details of /readyz, reloading and debugging are for operators
-// only.
+// POST /-/reload, POST /-/link and /debug/. It checks Host and Origin like the MCP endpoint. Pages of
+// other origins, including other ports of this machine, can change nothing, and embed nothing except
+// /healthz. Only operators can use the console, the API, the details of /readyz, reloading, links and
+// debugging.
 func New(opts Options) http.Handler {
 	h := handler{opts}
 	mux := http.NewServeMux()
@@ -55,8 +59,7 @@ func New(opts Options) http.Handler {
 	for pattern, page := range opts.Console.Pages {
 		mux.HandleFunc(pattern, h.operatorsOnly(page))
 	}
-	// A page on another port of this machine is same-site: the origin check lets it pass, this
-	// check does not.
+	// Also check Sec-Fetch-Site: the origin check accepts pages on other ports of this machine.
 	protection := http.NewCrossOriginProtection()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("X-Content-Type-Options", "nosniff")
@@ -68,7 +71,7 @@ func New(opts Options) http.Handler {
 		if err == nil {
 			err = protection.Check(r)
 		}
-		// Pages of other origins may show whether /healthz responds.
+		// Pages of other origins may embed only /healthz, to show whether the gateway runs.
 		if err == nil && isEmbedded(r) && r.URL.Path != "/healthz" {
 			err = errEmbedded
 		}
@@ -76,7 +79,7 @@ func New(opts Options) http.Handler {
 			http.Error(w, "forbidden: "+err.Error(), http.StatusForbidden)
 			return
 		}
-		// The mux itself would respond in plain text.
+		// Show browsers a page for a path without a handler: the mux would respond in plain text.
 		if _, pattern := mux.Handler(r); pattern == "" && r.Method == http.MethodGet && wantsPage(r) {
 			opts.Console.NotFound(w, r)
 			return
@@ -85,23 +88,23 @@ func New(opts Options) http.Handler {
 	})
 }
 
-// isPlainCheck reports whether a request is a load balancer's health check in HTTP/1.0, without a
-// Host. Browsers always send one.
+// isPlainCheck reports whether a request is a load balancer's health check by HTTP/1.0. It has no Host,
+// which browsers always send.
 func isPlainCheck(r *http.Request) bool {
 	return r.Host == "" && r.Header.Get("Origin") == "" &&
 		(r.URL.Path == "/healthz" || r.URL.Path == "/readyz")
 }
 
-// wantsPage reports whether a request comes from a browser that shows the response.
+// wantsPage reports whether a browser would show the response as a page.
 func wantsPage(r *http.Request) bool { return strings.Contains(r.Header.Get("Accept"), "text/html") }
 
 var errEmbedded = errors.New("a page of another origin embeds it, or leads to a profile")
 
-// isEmbedded reports whether a page of another origin embeds the request as a script, image or
-// frame. The page cannot read the response, but it could make the gateway search and evaluate in
-// the name of its visitor, and draw conclusions from the response time. Following a link is
-// allowed, except for profiles, which cost time and memory. Only browsers send the header
-// Sec-Fetch-Site.
+// isEmbedded reports whether a page of another origin embeds the resource as a script, image or frame.
+// Such a page cannot read the response. But it could make the gateway search in the name of its
+// visitor, and draw conclusions from the response time. A link to a page is allowed, but not to a
+// profile in /debug/, which costs time and memory. The check needs the header Sec-Fetch-Site, which
+// browsers send.
 func isEmbedded(r *http.Request) bool {
 	switch r.Header.Get("Sec-Fetch-Site") {
 	case "", "same-origin", "none":
@@ -113,8 +116,8 @@ func isEmbedded(r *http.Request) bool {
 
 type handler struct{ opts Options }
 
-// operatorsOnly serves operators only. If a token is configured, it sends other people to the
-// sign-in page.
+// operatorsOnly calls next for operators. If an admin token is configured, it redirects the browsers of
+// other people to the sign-in page. For all other callers, it responds with 403.
 func (h handler) operatorsOnly(next http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		switch {
@@ -142,7 +145,8 @@ func (h handler) serveReady(w http.ResponseWriter, r *http.Request) {
 	writeJSON(w, status, readiness)
 }
 
-// serveReload reloads, even if the caller leaves, and responds with the result.
+// serveReload loads the configuration again and responds with the result. The reload continues if the
+// caller disconnects.
 func (h handler) serveReload(w http.ResponseWriter, r *http.Request) {
 	err := h.opts.Reload(context.WithoutCancel(r.Context()), h.opts.Operators.Client(r))
 	status := http.StatusOK
@@ -150,8 +154,7 @@ func (h handler) serveReload(w http.ResponseWriter, r *http.Request) {
 	case errors.Is(err, publish.ErrStopped):
 		status = http.StatusServiceUnavailable
 	case err != nil:
-		// This status tells a refused configuration from a failed request.
-		status = http.StatusUnprocessableEntity
+		status = http.StatusUnprocessableEntity // the configuration was refused
 	}
 	writeJSON(w, status, h.opts.View.Configuration())
 }
@@ -163,10 +166,10 @@ func writeJSON(w http.ResponseWriter, status int, value any) {
 	encoder := json.NewEncoder(w)
 	encoder.SetEscapeHTML(false)
 	encoder.SetIndent("", "  ")
-	_ = encoder.Encode(value) // fails only if the client has disconnected
+	_ = encoder.Encode(value) // an error means that the client has disconnected
 }
 
-// addAPI adds the API: the content of the pages as JSON.
+// addAPI adds the API: the content of the console's pages as JSON.
 func (h handler) addAPI(mux *http.ServeMux) {
 	mux.HandleFunc("GET /api/catalog", h.answers(func(r *http.Request) (any, error) {
 		query, err := ReadQuery(r)
@@ -197,7 +200,8 @@ func (h handler) addAPI(mux *http.ServeMux) {
 	}))
 }
 
-// answers serves a function's result, or an object that explains its error, to operators.
+// answers returns a handler that responds to operators with the result of a function as JSON. For an
+// error, the response is 400 or 500 with an object that contains the error's text.
 func (h handler) answers(answer func(r *http.Request) (any, error)) http.HandlerFunc {
 	return h.operatorsOnly(func(w http.ResponseWriter, r *http.Request) {
 		value, err := answer(r)
@@ -212,7 +216,7 @@ func (h handler) answers(answer func(r *http.Request) (any, error)) http.Handler
 	})
 }
 
-// ReadQuery reads the query of a request.
+// ReadQuery parses the form values q, team, as and page of a request. The error is a [*QueryError].
 func ReadQuery(r *http.Request) (CatalogQuery, error) {
 	q := CatalogQuery{Text: r.FormValue("q"), Team: r.FormValue("team"), As: r.FormValue("as")}
 	if page := r.FormValue("page"); page != "" {

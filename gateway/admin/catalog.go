@@ -14,29 +14,31 @@ import (
 const PageSize = 50
 
 const (
-	// maxWords bounds the words of a search.
+	// maxWords bounds the words of a search. Further words are ignored.
 	maxWords = 16
-	// maxSummary bounds the texts of a [PromptSummary], in bytes. With the mark of a cut they fit
-	// in a line of the console, which would otherwise cut them again and count only its own cut.
+	// maxSummary bounds the texts of a [PromptSummary], in bytes without the ellipsis. The sum is the
+	// size of a line in the console: the console would otherwise cut again, and show a wrong number of
+	// missing bytes.
 	maxSummary = 400 - len("…")
 )
 
-// CatalogQuery selects prompts. The zero value selects all.
+// CatalogQuery selects prompts. The zero value selects all prompts.
 type CatalogQuery struct {
-	// Text is a list of words. Each must occur in the name, title or description of a prompt, in
-	// any case.
+	// Text is a list of words. Each word must occur in the name, title or description of a prompt. Upper
+	// and lower case are the same.
 	Text string
 	Team string
-	// As selects the prompts that a principal sees, such as "user:ann,group:payments".
+	// As is a principal, such as "user:ann,group:payments". It selects the prompts that the principal
+	// sees.
 	As string
-	// Page counts from 1; 0 means the first page.
+	// Page counts from 1. The value 0 means the first page.
 	Page int
 }
 
-// CatalogPage is one page of the found prompts. Prompts with matching names come first; each part
-// is sorted by name.
+// CatalogPage is one page of the found prompts. Names that begin with the first word come first, then
+// other matching names, then matching titles and descriptions. Each of these parts is sorted by name.
 type CatalogPage struct {
-	// Total is the number of all found prompts.
+	// Total is the number of found prompts on all pages.
 	Total   int             `json:"total"`
 	Page    int             `json:"page"`
 	Pages   int             `json:"pages"`
@@ -52,8 +54,8 @@ type PromptSummary struct {
 	Upstreams   []string `json:"upstreams"`
 	// Arguments are the names of the arguments.
 	Arguments []string `json:"arguments,omitempty"`
-	// Badges name unusual properties: "hidden" from everybody, "drifted" from the lock file, "down"
-	// with all its servers, or "renamed" by a prompt block.
+	// Badges are "hidden" (from everyone), "drifted" (the definition differs from the lock file), "down"
+	// (all its upstreams are down) and "renamed" (by a prompt block).
 	Badges []string `json:"badges,omitempty"`
 }
 
@@ -69,13 +71,13 @@ func (v *View) Search(q CatalogQuery) (CatalogPage, error) {
 	s := v.Snapshot()
 	words := strings.Fields(strings.ToLower(q.Text))
 	found := search(inspect.Entries(s, principal), q.Team, words[:min(len(words), maxWords)])
-	shown, at, pages := PageOf(found, q.Page, PageSize)
+	entries, at, pages := PageOf(found, q.Page, PageSize)
 	page := CatalogPage{Total: len(found), Page: at, Pages: pages, Prompts: []PromptSummary{}}
 	drifted := map[string]bool{}
 	for _, report := range s.Reports() {
 		drifted[report.Name] = drifted[report.Name] || report.Kind == catalog.Drift
 	}
-	for _, entry := range shown {
+	for _, entry := range entries {
 		summary := summarize(entry)
 		summary.Badges = badgesOf(s, entry, drifted[entry.Name])
 		page.Prompts = append(page.Prompts, summary)
@@ -83,8 +85,8 @@ func (v *View) Search(q CatalogQuery) (CatalogPage, error) {
 	return page, nil
 }
 
-// PageOf returns a page of a list, its number, and the number of pages. A number that is too high
-// selects the last page: a browser may show an old link.
+// PageOf returns a page of a list, its number, and the number of pages. Pages count from 1. A number
+// that is too high, for example from an old link, selects the last page.
 func PageOf[T any](all []T, number, size int) (page []T, at, pages int) {
 	pages = max(1, (len(all)+size-1)/size)
 	at = min(max(1, number), pages)
@@ -92,12 +94,12 @@ func PageOf[T any](all []T, number, size int) (page []T, at, pages int) {
 	return all[first:min(first+size, len(all))], at, pages
 }
 
-// badgesOf returns the badges of an entry. drifted is true if it has a report of drift.
+// badgesOf returns the badges of an entry. drifted is true if a report says that it has drifted.
 func badgesOf(s *snapshot.Snapshot, entry *catalog.Entry, drifted bool) (all []string) {
 	hidden, down, renamed := true, true, false
 	for _, owner := range entry.Owners {
 		hidden = hidden && len(s.Policy.Readers(entry.Team, owner.Upstream, entry.Name, entry.Facts())) == 0
-		if i, known := s.Index(owner.Upstream); known {
+		if i, ok := s.Index(owner.Upstream); ok {
 			level, _ := conditionOf(s.States[i])
 			down = down && level == Bad
 			renamed = renamed || s.ExposedName(&s.Sources[i], owner.Name) != entry.Name
@@ -139,7 +141,7 @@ const (
 	noMatch
 )
 
-// rankOf returns how well an entry matches all words.
+// rankOf returns the rank of an entry for a search.
 func rankOf(entry *catalog.Entry, words []string) int {
 	missing := func(text string) bool {
 		return slices.ContainsFunc(words, func(word string) bool { return !strings.Contains(text, word) })
@@ -157,8 +159,8 @@ func rankOf(entry *catalog.Entry, words []string) int {
 	return nameBegins
 }
 
-// search returns the entries that match all words, of one team or of all for "". The best matches
-// come first; entries of equal rank stay in order.
+// search returns the entries that match all words, the best matches first. Entries of equal rank stay
+// in order. If team is empty, it searches the entries of all teams.
 func search(entries []*catalog.Entry, team string, words []string) []*catalog.Entry {
 	var ranked [noMatch + 1][]*catalog.Entry
 	for _, entry := range entries {

@@ -12,59 +12,65 @@ import (
 	"github.com/promptweir/promptweir/upstream"
 )
 
-// Readiness is the body of /readyz. The console also shows it.
+// Readiness is the body of /readyz, and the content of the console's overview. Callers who are not
+// operators get only Ready.
 type Readiness struct {
 	Ready bool `json:"ready"`
-	// Draining is true once the gateway is stopping.
+	// Draining is true while the gateway is stopping.
 	Draining bool       `json:"draining,omitempty"`
 	Version  string     `json:"version,omitempty"`
 	Started  *time.Time `json:"started,omitempty"`
 	Entries  int        `json:"entries,omitempty"`
-	// Streams counts the clients' open streams, Waiting the server requests without a reply.
-	Streams   int              `json:"streams,omitempty"`
+	// Streams is the number of the clients' open streams.
+	Streams int `json:"streams,omitempty"`
+	// Waiting is the number of server requests that wait for a client's reply.
 	Waiting   int              `json:"waiting,omitempty"`
 	Upstreams []UpstreamHealth `json:"upstreams,omitempty"`
-	// Store is the state of the store that replicas share; nil without one.
+	// Store is the state of the store that replicas share. It is nil if there is no store.
 	Store *StoreHealth `json:"store,omitempty"`
-	// AuditProblem explains why the audit log cannot be written; empty if it can.
+	// AuditProblem explains why the audit log cannot be written. It is empty if the log can be written.
 	AuditProblem string `json:"audit_problem,omitempty"`
 	// Reports describe findings in the catalog that a person should fix.
 	Reports []string `json:"reports,omitempty"`
 	// Configuration is the result of the last load.
 	Configuration *ConfigurationState `json:"configuration,omitempty"`
-	// ConfigurationHash is a hash of the texts in use. Equal hashes of replicas mean equal
+	// ConfigurationHash is a hash of the files in use. Replicas with equal hashes have equal
 	// configurations.
 	ConfigurationHash string `json:"configuration_hash,omitempty"`
 }
 
-// StoreHealth tells whether the store that replicas share can be used, and since when. Without the
-// store each replica counts limits alone and stays ready.
+// StoreHealth is the state of the store that replicas share. While the store is unavailable, each
+// replica counts limits alone and stays ready.
 type StoreHealth struct {
-	Here  bool      `json:"here"`
+	// Here is true if the store is available.
+	Here bool `json:"here"`
+	// Since is the time of the last change of Here.
 	Since time.Time `json:"since"`
-	// Evicts is the store's eviction policy if it may drop limits when its memory is full;
-	// otherwise empty.
+	// Evicts is the store's eviction policy, if the store may drop limits when its memory is full. It
+	// is empty for a safe policy.
 	Evicts string `json:"evicts,omitempty"`
 }
 
-// ConfigurationState describes since when the configuration is in use, and why a later one is not.
+// ConfigurationState is the state of the configuration in use and the result of the last load.
 type ConfigurationState struct {
+	// Loaded is the time when the configuration in use was loaded.
 	Loaded time.Time `json:"loaded"`
-	// Refused and Problems are set if the last loaded configuration is not in use, or only partly
-	// in use. If it is partly in use, LastGood and Out are the files with errors.
-	Refused  *time.Time `json:"refused,omitempty"`
-	Problems []string   `json:"problems,omitempty"`
-	// Warnings are the warnings of the configuration in use, each with location and remedy; see
-	// [Loaded].
+	// Refused is the time of the last load, if its configuration is not or only partly in use.
+	Refused *time.Time `json:"refused,omitempty"`
+	// Problems are the errors of the load at Refused.
+	Problems []string `json:"problems,omitempty"`
+	// Warnings are the warnings of the configuration in use, each with location and remedy. There are
+	// at most 100, and a line with the number of further warnings.
 	Warnings []string `json:"warnings,omitempty"`
-	// LastGood are the team files with an error whose previous text is in use. Out are the team
-	// files with an error and without a previous text. Teams maps the teams of both to "kept" or
-	// "out".
-	LastGood []string          `json:"last_good,omitempty"`
-	Out      []string          `json:"out,omitempty"`
-	Teams    map[string]string `json:"teams,omitempty"`
-	// Files are the files of the configuration in use. Diagnostics are from the last load.
-	Files       []LoadedFile        `json:"-"`
+	// LastGood are the team files with errors whose previous text is in use.
+	LastGood []string `json:"last_good,omitempty"`
+	// Out are the team files with errors that are left out, because there is no previous text.
+	Out []string `json:"out,omitempty"`
+	// Teams maps the teams of these files to "kept" (previous text) or "out".
+	Teams map[string]string `json:"teams,omitempty"`
+	// Files are the files of the configuration in use.
+	Files []LoadedFile `json:"-"`
+	// Diagnostics are from the last load.
 	Diagnostics []config.Diagnostic `json:"-"`
 }
 
@@ -72,9 +78,9 @@ type ConfigurationState struct {
 type LoadedFile struct {
 	config.File
 
-	// Loaded is when this text came into use.
+	// Loaded is the time when this text of the file came into use.
 	Loaded time.Time `json:"loaded"`
-	// Kept is true if the file has errors now and this is its previous text.
+	// Kept is true if the file now has errors and its previous text is in use.
 	Kept bool `json:"kept,omitempty"`
 }
 
@@ -82,35 +88,35 @@ type LoadedFile struct {
 type UpstreamHealth struct {
 	Name string `json:"name"`
 	Team string `json:"team"`
-	// Place is the location of the upstream's block.
+	// Place is the location of the upstream's block, as PATH:LINE.
 	Place     string `json:"place"`
 	Connected bool   `json:"connected"`
-	// Listed is true once its prompts were listed. They stay listed while it is down.
+	// Listed is true after the first successful list, even while the upstream is down.
 	Listed   bool   `json:"listed"`
 	Revision string `json:"revision,omitempty"`
 	Prompts  int    `json:"prompts"`
 	// Problem is nil if the list is fresh and gets succeed.
 	*upstream.Problem
 
-	// Cause is a clause that explains the problem, Remedy a clause about the next step. They
-	// contain no secrets of the configuration, but may contain addresses and server texts.
-	Cause  string `json:"cause,omitempty"`
+	// Cause is a clause that explains the problem. It contains no secrets of the configuration, but may
+	// contain addresses and texts of the server.
+	Cause string `json:"cause,omitempty"`
+	// Remedy is a clause about the operator's next step, with the same possible contents as Cause.
 	Remedy string `json:"remedy,omitempty"`
 
-	// Condition describes the state for people, in a few words. Level is its urgency.
+	// Condition describes the state for people, in a few words.
 	Condition string `json:"-"`
-	Level     Level  `json:"-"`
+	// Level is the urgency of the condition.
+	Level Level `json:"-"`
 }
 
-// maxWarnings bounds the shown warnings. A team's file may cause any number.
+// maxWarnings bounds [ConfigurationState.Warnings]: a team's file may cause any number of warnings.
 const maxWarnings = 100
 
-// IsInUse reports whether the last loaded configuration is in use, apart from team files with
-// errors.
+// IsInUse reports whether the last loaded configuration is in use, except for team files with errors.
 func (c *ConfigurationState) IsInUse() bool { return c.Refused == nil || c.Refused.Equal(c.Loaded) }
 
-// Loaded returns the state after a successful load. before is the previous state, nil at a start.
-// The state contains at most 100 warnings, and counts the rest.
+// Loaded returns the state after a successful load. before is the previous state; nil at the start.
 func Loaded(before *ConfigurationState, at time.Time, cfg *config.Config, diagnostics config.Diagnostics) *ConfigurationState {
 	warnings := diagnostics.Warnings()
 	if more := len(warnings) - maxWarnings; more > 0 {
@@ -125,8 +131,8 @@ func Loaded(before *ConfigurationState, at time.Time, cfg *config.Config, diagno
 	}
 	state := &ConfigurationState{Loaded: at, Warnings: warnings, Diagnostics: diagnostics.All()}
 	for _, file := range cfg.Files {
-		since, stays := loaded[file]
-		if !stays {
+		since, ok := loaded[file]
+		if !ok {
 			since = at
 		}
 		state.Files = append(state.Files, LoadedFile{File: file, Loaded: since})
@@ -134,8 +140,8 @@ func Loaded(before *ConfigurationState, at time.Time, cfg *config.Config, diagno
 	return state
 }
 
-// Refused returns the state after a configuration was refused. The error's text must contain
-// nothing sensitive.
+// Refused returns the state after a configuration was refused with an error. Operators see the text of
+// the error, so it must not contain secrets.
 func Refused(inUse *ConfigurationState, at time.Time, err error) *ConfigurationState {
 	state := *inUse
 	state.Refused, state.Problems = &at, strings.Split(err.Error(), "\n")
@@ -146,13 +152,13 @@ func Refused(inUse *ConfigurationState, at time.Time, err error) *ConfigurationS
 	return &state
 }
 
-// startingBound is the time that a gateway waits after its start for upstreams that neither answer
-// nor fail.
+// startingBound is the time after its start for which a gateway waits for slow upstreams.
 const startingBound = 5 * time.Second
 
-// IsReady reports whether a gateway is ready that has run for the given time: each upstream has
-// answered, failed or had five seconds, or its list is known from an earlier process. It is ready
-// even if all have failed, because a restart would not help, and clients need the errors.
+// IsReady reports whether a gateway is ready that has been running for the given time. It is ready
+// after startingBound, or as soon as each upstream has been listed, has failed, or has a list from an
+// earlier process. It is ready even if all upstreams have failed: a restart would not help, and clients
+// need the errors.
 func IsReady(s *snapshot.Snapshot, running time.Duration) bool {
 	if running >= startingBound {
 		return true
@@ -165,7 +171,7 @@ func IsReady(s *snapshot.Snapshot, running time.Duration) bool {
 	return true
 }
 
-// Health returns the state of a gateway according to a snapshot, except whether it is ready.
+// Health returns the parts of [Readiness] that follow from a snapshot: entries, reports and upstreams.
 func Health(s *snapshot.Snapshot) Readiness {
 	r := Readiness{Entries: len(s.Catalog.Entries())}
 	for _, report := range catalog.Summarized(s.Reports()) {
@@ -193,10 +199,10 @@ func upstreamHealth(s *snapshot.Snapshot, i int) UpstreamHealth {
 	return h
 }
 
-// Level is the urgency of a condition. Its text is a class in the console's style sheet.
+// Level is the urgency of a condition. Its String is a class in the console's style sheet.
 type Level uint8
 
-// The levels, most urgent first.
+// The levels, the most urgent first.
 const (
 	Bad Level = iota
 	Poor
@@ -205,7 +211,7 @@ const (
 
 func (l Level) String() string { return [...]string{"bad", "poor", "good"}[l] }
 
-// conditionOf returns the most important fact about an upstream's state, and its urgency.
+// conditionOf returns the condition of an upstream in a few words, and its urgency.
 func conditionOf(state *upstream.State) (Level, string) {
 	p := state.Problem
 	switch {

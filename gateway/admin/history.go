@@ -13,39 +13,42 @@ import (
 const (
 	// historyLength is the number of minutes in a history.
 	historyLength = 60
-	// historyInterval is the time between two records of the upstreams. Shorter events may be
-	// missed.
+	// historyInterval is the time between two records. A problem that is shorter may be missed.
 	historyInterval = 5 * time.Second
 )
 
-// History contains the last hour of all upstreams and gets, minute by minute. It is in memory: 700
-// bytes for each upstream. Its methods are safe for concurrent use.
+// History contains the levels of all upstreams and the numbers of gets in the last hour, minute by
+// minute. It takes 700 bytes of memory per upstream. Its methods are safe for concurrent use.
 type History struct {
 	mu        sync.Mutex // guards the fields below
 	upstreams map[string]*series
-	all       series
-	counted   map[string]totals // at the last record, by prompt
+	all       series            // of all gets
+	counted   map[string]totals // the totals of each prompt at the last record
 }
 
-// Hour contains the last minutes; the current minute comes last.
+// Hour contains the last 60 minutes. The current minute is the last one.
 type Hour [historyLength]Minute
 
 // Minute is one minute of an upstream or of all gets.
 type Minute struct {
-	// Known is true if the upstream was recorded. Level is its worst level.
+	// Known is true if the upstream's level was recorded in this minute.
 	Known bool
+	// Level is the worst level in this minute, if Known is true.
 	Level Level
-	// Gets counts all gets, Errors the gets that failed or were refused.
-	Gets, Errors uint32
+	// Gets is the number of all gets.
+	Gets uint32
+	// Errors is the number of gets that failed or were refused.
+	Errors uint32
 }
 
-// series is a ring of minutes. last is the number of the newest minute since 1970.
+// series is a ring of minutes.
 type series struct {
-	last    int64
+	last    int64 // the newest minute, counted from 1970
 	minutes Hour
 }
 
-// at returns the record of a minute. For a minute before the newest, it returns the newest.
+// at returns the record of a minute, which becomes the newest. If the minute is before the newest, for
+// example because the clock was set back, it returns the newest.
 func (s *series) at(minute int64) *Minute {
 	for m := max(s.last+1, minute-historyLength+1); m <= minute; m++ {
 		s.minutes[m%historyLength] = Minute{}
@@ -60,7 +63,7 @@ func (s *series) count(minute int64, n totals) {
 	at.Errors += n.errors
 }
 
-// hour returns the hour that ends with the given minute; nil for a nil series.
+// hour returns the hour that ends with the given minute, or nil for a nil series.
 func (s *series) hour(minute int64) *Hour {
 	if s == nil {
 		return nil
@@ -74,7 +77,7 @@ func (s *series) hour(minute int64) *Hour {
 	return &hour
 }
 
-// totals are counts since the start.
+// totals are numbers of gets and errors since the start, modulo 2³².
 type totals struct{ gets, errors uint32 }
 
 // NewHistory returns an empty history.
@@ -82,10 +85,10 @@ func NewHistory() *History {
 	return &History{upstreams: map[string]*series{}, counted: map[string]totals{}}
 }
 
-// GetCounts calls observe with the number of gets since the start, for each prompt and outcome.
+// GetCounts calls observe for each prompt and outcome with the number of gets since the start.
 type GetCounts func(observe func(prompt, outcome string, n int64))
 
-// Run records until ctx ends.
+// Run calls Record every five seconds until ctx ends.
 func (h *History) Run(ctx context.Context, current func() *snapshot.Snapshot, gets GetCounts) {
 	ticker := time.NewTicker(historyInterval)
 	defer ticker.Stop()
@@ -105,7 +108,7 @@ func (h *History) Record(now time.Time, s *snapshot.Snapshot, gets GetCounts) {
 	defer h.mu.Unlock()
 	minute := minuteOf(now)
 	for i, state := range s.States {
-		if !state.Tried { // starting is no problem
+		if !state.Tried { // an upstream that is still starting has no level
 			continue
 		}
 		at := h.ofLocked(s.Upstreams[i].Name).at(minute)
@@ -113,7 +116,7 @@ func (h *History) Record(now time.Time, s *snapshot.Snapshot, gets GetCounts) {
 			at.Known, at.Level = true, level
 		}
 	}
-	// Every recorded upstream was in a snapshot. If there are more than in this one, some are gone.
+	// Forget removed upstreams. Search for them only if there are more series than upstreams.
 	if len(h.upstreams) > len(s.Upstreams) {
 		maps.DeleteFunc(h.upstreams, func(name string, _ *series) bool { return s.Connector(name) == nil })
 	}
@@ -123,7 +126,7 @@ func (h *History) Record(now time.Time, s *snapshot.Snapshot, gets GetCounts) {
 		sum.gets += uint32(n) //nolint:gosec // differences are right even after an overflow
 		switch audit.Outcome(outcome) {
 		case audit.UpstreamError, audit.Failed, audit.Refused:
-			sum.errors += uint32(n) //nolint:gosec // as above
+			sum.errors += uint32(n) //nolint:gosec // differences are right even after an overflow
 		}
 		sums[prompt] = sum
 	})
@@ -140,7 +143,7 @@ func (h *History) Record(now time.Time, s *snapshot.Snapshot, gets GetCounts) {
 
 func minuteOf(now time.Time) int64 { return now.Unix() / int64(time.Minute/time.Second) }
 
-// ofLocked returns the series of an upstream.
+// ofLocked returns the series of an upstream, and makes one if necessary. The caller holds the mutex.
 func (h *History) ofLocked(upstream string) *series {
 	if h.upstreams[upstream] == nil {
 		h.upstreams[upstream] = new(series)
@@ -148,21 +151,22 @@ func (h *History) ofLocked(upstream string) *series {
 	return h.upstreams[upstream]
 }
 
-// Upstream returns the last hour of an upstream; nil for an unknown upstream.
+// Upstream returns the last hour of an upstream, or nil if nothing was recorded for it.
 func (h *History) Upstream(name string, now time.Time) *Hour {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.upstreams[name].hour(minuteOf(now))
 }
 
-// All returns the last hour of all prompts together.
+// All returns the gets of all prompts in the last hour. It has no levels.
 func (h *History) All(now time.Time) *Hour {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.all.hour(minuteOf(now))
 }
 
-// Sum returns the number of gets, and the number of gets that failed or were refused.
+// Sum returns the number of gets, and the number of gets that failed or were refused. Both are 0 for a
+// nil hour.
 func (h *Hour) Sum() (gets, errors int) {
 	if h != nil {
 		for _, m := range h {

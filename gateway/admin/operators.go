@@ -23,28 +23,28 @@ import (
 	"github.com/promptweir/promptweir/gateway/snapshot"
 )
 
-// The cookies of a session. Browsers accept the first name only over TLS, and send it to no other
-// host.
+// The names of the session cookie. Browsers accept the prefix __Host- only over TLS, and send such a
+// cookie only to the host that set it.
 const (
 	secureCookie = "__Host-promptweir"
 	plainCookie  = "promptweir"
 )
 
-// Operators decides who is an operator: callers who have the admin token or signed in with it. If
-// no token is configured, every caller on this machine is an operator, and the person who started
-// the process can prove it by signing in with a link. Its methods are safe for concurrent use.
+// Operators decides which callers are operators. If an admin token is configured, operators are the
+// callers who send it or have signed in with it. Otherwise they are all callers on this machine, and the
+// user who runs the gateway can also sign in with a link. Its methods are safe for concurrent use.
 type Operators struct {
 	snapshot func() *snapshot.Snapshot
 	records  Records
 	signIns  signIns
 }
 
-// Records receives sign-ins and refusals, with the caller's network address.
+// Records are functions that record sign-ins and refusals. client is the network address of the caller.
 type Records struct {
 	// Acted is called after a person has signed in or out.
 	Acted func(client, act string, err error)
-	// Refused is called after a token was refused: "bad", or "rate_limited" if the form did not
-	// compare it because of earlier attempts.
+	// Refused is called after a token or code was refused. The reason is "bad", or "rate_limited" if it
+	// was not compared because of too many attempts.
 	Refused func(client, reason string)
 }
 
@@ -53,15 +53,14 @@ func NewOperators(current func() *snapshot.Snapshot, records Records) *Operators
 	return &Operators{snapshot: current, records: records, signIns: newSignIns()}
 }
 
-// presentsToken reports whether a request has the admin token in its Authorization header. It
-// compares the token regardless of earlier attempts from the address: otherwise other people behind
-// the same proxy could lock the operator out.
+// presentsToken reports whether the Authorization header of a request contains the admin token. The
+// attempts are not limited: other people behind the same proxy could lock the operator out.
 func (o *Operators) presentsToken(r *http.Request) bool {
 	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 	return o.HaveToken() && strings.EqualFold(scheme, "Bearer") && o.accept(r, token)
 }
 
-// accept reports whether a token is the admin token, and records a wrong token.
+// accept reports whether a token is the admin token. It records the refusal of a wrong token.
 func (o *Operators) accept(r *http.Request, token string) bool {
 	sum, want := sha256.Sum256([]byte(token)), o.tokenHash()
 	if subtle.ConstantTimeCompare(sum[:], want[:]) == 1 {
@@ -71,8 +70,7 @@ func (o *Operators) accept(r *http.Request, token string) bool {
 	return false
 }
 
-// Client returns the network address of a request. Behind a trusted proxy it is the address that
-// the proxy reports, see [identity.ClientAddress].
+// Client returns the network address of a request's client, see [identity.ClientAddress].
 func (o *Operators) Client(r *http.Request) string {
 	return identity.ClientAddress(r, &o.snapshot().Config.Gateway)
 }
@@ -85,8 +83,8 @@ func (o *Operators) Include(r *http.Request) bool {
 	return o.Proven(r)
 }
 
-// Proven reports whether the caller has the admin token, or a session from the token or a link.
-// Being on this machine is not enough.
+// Proven reports whether the caller has sent the admin token or has signed in with the token or a
+// link. A call from this machine is not enough.
 func (o *Operators) Proven(r *http.Request) bool { return o.HasSession(r) || o.presentsToken(r) }
 
 // HaveToken reports whether an admin token is configured.
@@ -96,9 +94,8 @@ func (o *Operators) tokenHash() [sha256.Size]byte {
 	return o.snapshot().Config.Admin.TokenSHA256.Reveal()
 }
 
-// session returns the value of the request's cookie with a valid session, or "". A request may have
-// several cookies with the name: another port of the same host can set one for a path, which comes
-// first.
+// session returns the value of the request's cookie with a valid session, or "". It looks at all cookies
+// with these names: a server at another port of the same host may have set one, too.
 func (o *Operators) session(r *http.Request) string {
 	for _, cookie := range slices.Concat(r.CookiesNamed(secureCookie),
 		r.CookiesNamed(plainCookie)) {
@@ -109,11 +106,11 @@ func (o *Operators) session(r *http.Request) string {
 	return ""
 }
 
-// HasSession reports whether the caller has signed in, and so may sign out.
+// HasSession reports whether the caller has signed in.
 func (o *Operators) HasSession(r *http.Request) bool { return o.session(r) != "" }
 
-// LinkCode returns the code of a sign-in link. It works once, within ten minutes, from this
-// machine. It is empty if an admin token is configured.
+// LinkCode returns a new code for a sign-in link, or "" if an admin token is configured. The code works
+// once, within ten minutes, and only from this machine. It replaces the previous code.
 func (o *Operators) LinkCode() string {
 	if o.HaveToken() {
 		return ""
@@ -121,23 +118,23 @@ func (o *Operators) LinkCode() string {
 	return o.signIns.newCode(time.Now())
 }
 
-// LinkPrefix is the beginning of the names of files with a link's code.
+// LinkPrefix begins the name of a file that contains the code of a sign-in link.
 const LinkPrefix = "promptweir-link-"
 
-// Link is the location of the code of a new link.
+// Link is the response to POST /-/link.
 type Link struct {
-	// File is the file's name in the folder for temporary files. If people sign in with an admin
-	// token, it is [LinkPrefix] and there is no file.
+	// File is the name of the file with the code, in the folder for temporary files. If an admin token is
+	// configured, there is no file and File is [LinkPrefix].
 	File string `json:"file"`
 }
 
-// writeLink makes a link, and writes its code to a file that only the gateway's user can read:
-// being on this machine is not enough to sign in.
+// writeLink writes the code of a new link to a file that only the gateway's user can read. Other users
+// of this machine must not be able to sign in.
 func (o *Operators) writeLink() (Link, error) {
 	if o.HaveToken() {
 		return Link{LinkPrefix}, nil
 	}
-	if o.signIns.try(LinkPrefix, time.Now()) > 0 { // otherwise callers could fill the folder
+	if o.signIns.try(LinkPrefix, time.Now()) > 0 { // callers must not fill the folder
 		return Link{}, &QueryError{"too many links at once; try again in a few seconds"}
 	}
 	file, err := os.CreateTemp("", LinkPrefix)
@@ -149,11 +146,11 @@ func (o *Operators) writeLink() (Link, error) {
 	return Link{filepath.Base(file.Name())}, errors.Join(err, file.Close())
 }
 
-// SignIn begins a session if the secret is right, and reports whether it is: the admin token or, if
-// it is not empty, the code of a link. wait is positive if the secret was not compared because of
-// earlier attempts. SignIn sets a cookie, so call it before the response begins.
+// SignIn begins a session if the token is the admin token or, if code is not empty, if the code is the
+// code of a link. If there were too many attempts, it compares nothing and returns the time to wait.
+// SignIn sets a cookie, so call it before the response begins.
 func (o *Operators) SignIn(w http.ResponseWriter, r *http.Request, token, code string) (ok bool, wait time.Duration) {
-	// If an admin token is configured, only it signs in; otherwise only a code does.
+	// Codes are valid only if no admin token is configured.
 	if o.HaveToken() == (code != "") {
 		return false, 0
 	}
@@ -165,7 +162,7 @@ func (o *Operators) SignIn(w http.ResponseWriter, r *http.Request, token, code s
 	switch {
 	case code == "":
 		ok = o.accept(r, token)
-	// Check the address first, so that a caller from elsewhere does not use up the code.
+	// Check the address first: a caller from another machine must not use up the code.
 	case fromLoopback(r) && o.signIns.redeem(code, now):
 		ok = true
 	default:
@@ -193,21 +190,21 @@ func (o *Operators) setCookie(w http.ResponseWriter, r *http.Request, value stri
 		Name: plainCookie, Value: value, Path: "/", MaxAge: maxAge, HttpOnly: true,
 		SameSite: http.SameSiteStrictMode,
 	}
-	// Over plain HTTP, browsers would drop a secure cookie.
+	// Browsers drop a secure cookie that arrives over plain HTTP.
 	if o.isEncrypted(r) {
 		cookie.Name, cookie.Secure = secureCookie, true
 	}
 	http.SetCookie(w, cookie)
 }
 
-// Exposed reports whether the token and the session could be read on the way: the request came over
-// the network, and was neither encrypted nor sent by a trusted proxy.
+// Exposed reports whether the token and the session can be read on the network: the request is from
+// another machine, and neither encrypted nor from a trusted proxy.
 func (o *Operators) Exposed(r *http.Request) bool {
 	return !o.isEncrypted(r) && !fromLoopback(r) && !o.fromTrustedProxy(r)
 }
 
-// isEncrypted reports whether the browser's connection is encrypted, up to this process or to a
-// trusted proxy.
+// isEncrypted reports whether the browser's connection to this process or to a trusted proxy is
+// encrypted.
 func (o *Operators) isEncrypted(r *http.Request) bool {
 	return r.TLS != nil || o.fromTrustedProxy(r) && r.Header.Get("X-Forwarded-Proto") == "https"
 }
@@ -216,10 +213,9 @@ func (o *Operators) fromTrustedProxy(r *http.Request) bool {
 	return identity.FromProxy(r, &o.snapshot().Config.Gateway)
 }
 
-// fromLoopback reports whether a request comes from this machine.
+// fromLoopback reports whether a request is from this machine. It returns false for requests with the
+// headers of a proxy: a proxy on this machine may forward requests of other machines.
 func fromLoopback(r *http.Request) bool {
-	// A forwarding proxy on this machine would hide the caller's address, so forwarded requests do
-	// not count.
 	host, _, err := net.SplitHostPort(r.RemoteAddr)
 	if err != nil || isForwarded(r.Header) {
 		return false
@@ -228,7 +224,7 @@ func fromLoopback(r *http.Request) bool {
 	return err == nil && ip.Unmap().IsLoopback()
 }
 
-// isForwarded reports whether a header shows that a proxy forwarded the request.
+// isForwarded reports whether a request has a header that only proxies add.
 func isForwarded(header http.Header) bool {
 	for name := range header {
 		if name == "Forwarded" || name == "Via" || name == "X-Real-Ip" || strings.HasPrefix(name, "X-Forwarded-") {
@@ -238,13 +234,13 @@ func isForwarded(header http.Header) bool {
 	return false
 }
 
-// signInPath is the console's sign-in page.
+// signInPath is the path of the console's sign-in page.
 const signInPath = "/sign-in"
 
-// askToSignIn redirects a browser without a session to the sign-in page, and reports whether it
-// did.
+// askToSignIn redirects a browser to the sign-in page and returns true. It returns false if no admin
+// token is configured or if the caller is a program.
 func (o *Operators) askToSignIn(w http.ResponseWriter, r *http.Request) bool {
-	// A caller with a token is a program, and needs the error.
+	// A caller that sends an Authorization header is a program: it needs the error.
 	if !o.HaveToken() || !wantsPage(r) || r.Header.Get("Authorization") != "" {
 		return false
 	}
@@ -258,13 +254,13 @@ func (o *Operators) askToSignIn(w http.ResponseWriter, r *http.Request) bool {
 }
 
 const (
-	// formTokens is the number of tokens from one address that the form compares at once. After that it
-	// compares one per formInterval.
+	// formTokens is the number of attempts to sign in that one address has at once. Every formInterval,
+	// it gets one more.
 	formTokens   = 10
 	formInterval = 6 * time.Second
-	// maxAddresses bounds the remembered addresses. The least recently seen are dropped.
+	// maxAddresses bounds the addresses whose attempts are counted. The least recently added is dropped.
 	maxAddresses = 4096
-	// sessionLifetime is the lifetime of a session.
+	// sessionLifetime is the lifetime of a session. A cookie has the same lifetime.
 	sessionLifetime = 12 * time.Hour
 	// maxSessions bounds the sessions. A new session ends the oldest.
 	maxSessions = 64
@@ -272,21 +268,21 @@ const (
 	linkLifetime = 10 * time.Minute
 )
 
-// signIns contains the sessions, and the addresses of attempts to sign in. It is in memory and ends
-// with the process. Make it with [newSignIns].
+// signIns contains the sessions, the attempts to sign in, and the code of a link. It is lost when the
+// process ends. Make it with [newSignIns].
 type signIns struct {
-	tries *lru.Cache[string, *rate.Limiter]
-	// The key is the hash of the cookie, so that every lookup takes the same time.
+	tries *lru.Cache[string, *rate.Limiter] // by network address
+	// sessions has the hashes of cookies as keys. The time of a lookup tells nothing about the cookies.
 	sessions *lru.Cache[[sha256.Size]byte, grant]
-	// codes contains the newest code of a link: the hash of the code, and its expiry.
+	// codes contains only the newest code of a link: its hash and its expiry.
 	codes *lru.Cache[[sha256.Size]byte, time.Time]
 }
 
-// grant is the basis of a session.
+// grant is a session.
 type grant struct {
 	expires time.Time
-	// token is the hash of the admin token at sign-in. The session ends when the configuration has
-	// another token.
+	// token is the hash of the admin token at sign-in. A different token in the configuration ends the
+	// session.
 	token [sha256.Size]byte
 }
 
@@ -297,11 +293,12 @@ func newSignIns() signIns {
 	return signIns{tries, sessions, codes}
 }
 
-// try counts an attempt from an address, and returns the wait before the next attempt is compared.
+// try counts an attempt from an address. It returns 0 if the attempt is allowed, otherwise the time
+// until the next attempt is allowed.
 func (s signIns) try(address string, now time.Time) (wait time.Duration) {
 	tries := rate.NewLimiter(rate.Every(formInterval), formTokens)
-	if before, known, _ := s.tries.PeekOrAdd(address, tries); known {
-		tries = before
+	if previous, ok, _ := s.tries.PeekOrAdd(address, tries); ok {
+		tries = previous
 	}
 	if tries.AllowN(now, 1) {
 		return 0
@@ -309,35 +306,34 @@ func (s signIns) try(address string, now time.Time) (wait time.Duration) {
 	return time.Duration((1 - tries.TokensAt(now)) * float64(formInterval))
 }
 
-// newCode returns the code of a link. It replaces the previous code.
+// newCode returns a new code for a link. It replaces the previous code.
 func (s signIns) newCode(now time.Time) string {
 	code := rand.Text()
 	s.codes.Add(sha256.Sum256([]byte(code)), now.Add(linkLifetime))
 	return code
 }
 
-// redeem reports whether a code is valid, and uses it up.
+// redeem reports whether a code is valid, and removes it.
 func (s signIns) redeem(code string, now time.Time) bool {
 	sum := sha256.Sum256([]byte(code))
-	expires, known := s.codes.Peek(sum)
-	// Remove reports whether the code was there, so only one of two simultaneous callers gets a
-	// session.
-	return known && s.codes.Remove(sum) && now.Before(expires)
+	expires, ok := s.codes.Peek(sum)
+	// Remove returns true for only one of two simultaneous callers.
+	return ok && s.codes.Remove(sum) && now.Before(expires)
 }
 
-// begin returns the value of a new session's cookie.
+// begin begins a session and returns the value of its cookie.
 func (s signIns) begin(token [sha256.Size]byte, now time.Time) string {
 	value := rand.Text()
 	s.sessions.Add(sha256.Sum256([]byte(value)), grant{now.Add(sessionLifetime), token})
 	return value
 }
 
-// has reports whether a cookie's value belongs to a valid session.
+// has reports whether a cookie's value belongs to a valid session. token is the hash of the current
+// admin token.
 func (s signIns) has(value string, token [sha256.Size]byte, now time.Time) bool {
-	// Peek does not change the order: the oldest session is dropped first, however much it is used.
-	g, known := s.sessions.Peek(sha256.Sum256([]byte(value)))
-	return known && g.token == token && now.Before(g.expires)
+	// Peek does not change the order: the oldest session is dropped first, even if it is in use.
+	g, ok := s.sessions.Peek(sha256.Sum256([]byte(value)))
+	return ok && g.token == token && now.Before(g.expires)
 }
 
-// end ends a session.
 func (s signIns) end(value string) { s.sessions.Remove(sha256.Sum256([]byte(value))) }

@@ -14,23 +14,23 @@ import (
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
-// Prompt is a prompt as operators see it.
+// Prompt is the content of the console's page about a prompt.
 type Prompt struct {
 	Name, Title, Description, Team string
-	// Listed is false if no prompt with the name is in the catalog.
+	// Listed is true if the catalog contains a prompt with the name. Otherwise only Name, Answer,
+	// Admissions and Reports are set.
 	Listed    bool
 	Arguments []PromptArgument
-	// Definition is the JSON that clients get, see [wire.Indented].
+	// Definition is the JSON that clients get, formatted by [wire.Indented].
 	Definition string
 	Owners     []PromptOwner
-	// Answer explains who sees it or, for a given principal, whether that principal sees it.
+	// Answer explains who sees the prompt, or whether one principal sees it.
 	Answer *inspect.Answer
-	// Admissions are the checks and changes of each upstream's definition on the way to the
-	// catalog.
+	// Admissions are the steps of each upstream's definition into the catalog.
 	Admissions []inspect.Admission
 	// Reports describe findings that a person should fix.
 	Reports []string
-	// Losses are its losses in clients, if anyone sees it.
+	// Losses are the parts of the prompt that clients lose. It is empty for a prompt without readers.
 	Losses []clients.SharedLoss
 }
 
@@ -43,13 +43,13 @@ type PromptArgument struct {
 
 // PromptOwner is an upstream that offers a prompt.
 type PromptOwner struct {
-	// Own is the upstream's own name of the prompt.
+	// Own is the upstream's own name for the prompt.
 	Own string
 	UpstreamHealth
 }
 
-// Prompt returns the information about an exposed name, for everybody or for one principal. For a
-// prompt that does not exist, it explains why.
+// Prompt returns the information about an exposed name, even if there is no such prompt. If as is
+// empty, the answer is about everybody.
 func (v *View) Prompt(name, as string) (*Prompt, error) {
 	answer, err := v.Explain(name, as)
 	if err != nil {
@@ -72,39 +72,42 @@ func (v *View) Prompt(name, as string) (*Prompt, error) {
 		Description string           `json:"description"`
 		Arguments   []PromptArgument `json:"arguments"`
 	}
-	_ = json.Unmarshal(entry.Facts(), &declared) // checked before, so it parses
+	_ = json.Unmarshal(entry.Facts(), &declared) // no error: the catalog contains only valid definitions
 	p.Title, p.Description, p.Arguments = declared.Title, declared.Description, declared.Arguments
 	p.Definition = wire.Indented(entry.JSON)
 	principal, err := v.Principal(as)
 	p.Losses = clients.Join(inspect.ClientLosses(s, principal, name, clients.All()))
 	for _, owner := range entry.Owners {
-		shown := PromptOwner{Own: owner.Name, UpstreamHealth: UpstreamHealth{
+		o := PromptOwner{Own: owner.Name, UpstreamHealth: UpstreamHealth{
 			Name: owner.Upstream,
 			Team: entry.Team, Place: owner.Place,
 		}}
-		if i, known := s.Index(owner.Upstream); known {
-			shown.UpstreamHealth = upstreamHealth(s, i)
+		if i, ok := s.Index(owner.Upstream); ok {
+			o.UpstreamHealth = upstreamHealth(s, i)
 		}
-		p.Owners = append(p.Owners, shown)
+		p.Owners = append(p.Owners, o)
 	}
 	return p, err
 }
 
 // PromptFile is the file of a prompt, for its author.
 type PromptFile struct {
-	// Path is the file's path, Source its current text, and Unread the error of reading it.
-	Path, Source string
-	Unread       error
-	// Problems were found in the file last. If one of them is [files.Broken], Result is from the
-	// last good text.
+	Path string
+	// Source is the current text of the file.
+	Source string
+	// Unread is the error if the file cannot be read.
+	Unread error
+	// Problems are the problems in the file. If one of them is [files.Broken], Result is of the last
+	// good text.
 	Problems []files.Problem
-	// Result is the result of a get with the given arguments, samples for all other arguments, and
-	// the effect of prompt blocks and screens. Failed is the error of the get.
+	// Result is the result of a get, after prompt block and screens.
 	Result jsontext.Value
+	// Failed is the error of the get.
 	Failed error
 }
 
-// File returns the file of a prompt; nil if it has none.
+// File returns the file of a prompt and the result of a get with the arguments. Missing arguments get
+// sample values. File returns nil if the prompt is not from a file.
 func (v *View) File(ctx context.Context, name string, arguments wire.Object) *PromptFile {
 	s := v.Snapshot()
 	entry := s.Catalog.Lookup(name)
@@ -113,8 +116,8 @@ func (v *View) File(ctx context.Context, name string, arguments wire.Object) *Pr
 	}
 	owner := entry.Owners[0]
 	list := s.Files(owner.Upstream)
-	i, known := s.Index(owner.Upstream)
-	if list == nil || !known || list.Prompt(owner.Name) == nil {
+	i, ok := s.Index(owner.Upstream)
+	if list == nil || !ok || list.Prompt(owner.Name) == nil {
 		return nil
 	}
 	prompt, f := list.Prompt(owner.Name), &PromptFile{}
@@ -131,7 +134,7 @@ func (v *View) File(ctx context.Context, name string, arguments wire.Object) *Pr
 	return f
 }
 
-// screened applies the screen blocks to a result, as a get does.
+// screened returns a result after the screen blocks, or an error if they reject it.
 func screened(ctx context.Context, blocks *screen.Screen, result jsontext.Value) (jsontext.Value, error) {
 	outcome, err := blocks.Result(ctx, result)
 	if outcome.Rejected != nil {

@@ -8,10 +8,10 @@ import (
 	"github.com/promptweir/promptweir/gateway/audit"
 )
 
-// usageInterval is the minimum time between two readings of the audit log.
+// usageInterval is the minimum time between two reads of the audit log.
 const usageInterval = time.Minute
 
-// usageCache contains the result of the last reading of the audit log.
+// usageCache contains the result of the last read of the audit log.
 type usageCache struct {
 	mu    sync.Mutex // guards the fields below
 	read  time.Time
@@ -19,7 +19,8 @@ type usageCache struct {
 	err   error
 }
 
-// Usage returns the use of all prompts from the audit log. It reads the log at most once a minute.
+// Usage returns the use of all prompts according to the audit log, which it reads at most once a
+// minute. The error is a [*QueryError] if there is no log that the gateway can read.
 func (v *View) Usage() (*audit.Report, error) {
 	s := v.Snapshot()
 	switch a := s.Config.Audit; {

@@ -13,26 +13,29 @@ import (
 	"github.com/promptweir/promptweir/gateway/snapshot"
 )
 
-// View is the state of a gateway for operators, as JSON and on pages. It contacts nothing. Its
-// methods are safe for concurrent use. Do not change its fields after the first call.
+// View returns the state of a gateway for the API and the console. It calls no upstream. Its methods
+// are safe for concurrent use. Do not change its fields after the first call.
 type View struct {
-	// Snapshot returns the current snapshot. IsReady reports whether the gateway is ready, Ready
-	// its health, and Configuration the result of the last load.
-	Snapshot      func() *snapshot.Snapshot
-	IsReady       func() bool
-	Ready         func() Readiness
+	// Snapshot returns the current snapshot.
+	Snapshot func() *snapshot.Snapshot
+	// IsReady reports whether the gateway is ready.
+	IsReady func() bool
+	// Ready returns all details of /readyz.
+	Ready func() Readiness
+	// Configuration returns the result of the last load.
 	Configuration func() *ConfigurationState
 	History       *History
 
 	usage usageCache
 }
 
-// QueryError is an invalid query. Its text is for the person who wrote the query.
+// QueryError is the error of a query that cannot be answered. Its text is for the person who wrote the
+// query.
 type QueryError struct{ text string }
 
 func (e *QueryError) Error() string { return e.text }
 
-// Principal parses the principal of a query, such as "user:ann,group:payments". It is nil for "",
+// Principal parses the principal of a query, such as "user:ann,group:payments". It returns nil for "",
 // which means everybody.
 func (v *View) Principal(as string) (*policy.Principal, error) {
 	if as == "" {
@@ -45,8 +48,8 @@ func (v *View) Principal(as string) (*policy.Principal, error) {
 	return &principal, nil
 }
 
-// Explain returns who sees the prompt with an exposed name, and why. If as is empty, the answer is
-// about everybody.
+// Explain explains who sees the prompt with an exposed name. If as is empty, the answer is about
+// everybody.
 func (v *View) Explain(name, as string) (*inspect.Answer, error) {
 	if name == "" {
 		return nil, &QueryError{"name: write the exposed name of a prompt"}
@@ -58,7 +61,7 @@ func (v *View) Explain(name, as string) (*inspect.Answer, error) {
 	return inspect.Ask(v.Snapshot(), principal, name), nil
 }
 
-// Upstreams returns the state of all upstreams, or of a team's.
+// Upstreams returns the state of a team's upstreams, or of all upstreams if team is empty.
 func (v *View) Upstreams(team string) ([]UpstreamHealth, error) {
 	if err := v.checkTeam(team); err != nil {
 		return nil, err
@@ -70,18 +73,19 @@ func (v *View) Upstreams(team string) ([]UpstreamHealth, error) {
 	return slices.DeleteFunc(all, func(u UpstreamHealth) bool { return u.Team != team }), nil
 }
 
-// Version changes with every change of an upstream, the catalog or the configuration.
+// Version returns a text that changes with every change of an upstream, the catalog or the
+// configuration.
 func (v *View) Version() string {
 	loaded := v.Configuration()
 	version := fmt.Sprintf("%d-%d", v.Snapshot().Number(), loaded.Loaded.UnixNano())
-	// A refused load changes neither the number nor the time.
+	// A refused load changes neither the snapshot's number nor Loaded.
 	if loaded.Refused != nil {
 		version += fmt.Sprintf("-%d", loaded.Refused.UnixNano())
 	}
 	return version
 }
 
-// checkTeam returns an error for a team that the configuration does not have.
+// checkTeam returns a [*QueryError] for a team that is not in the configuration. It accepts "".
 func (v *View) checkTeam(name string) error {
 	teams := v.TeamNames()
 	if name == "" || slices.Contains(teams, name) {
@@ -91,7 +95,7 @@ func (v *View) checkTeam(name string) error {
 		config.Suggest(name, teams))}
 }
 
-// TeamNames returns the names of all teams.
+// TeamNames returns the names of all teams in the order of the configuration.
 func (v *View) TeamNames() (names []string) {
 	for _, team := range v.Snapshot().Config.Teams {
 		names = append(names, team.Name)
@@ -99,18 +103,19 @@ func (v *View) TeamNames() (names []string) {
 	return names
 }
 
-// maxKnown bounds the principals that [View.Principals] returns.
-const maxKnown = 1000
+// maxPrincipals bounds the principals that [View.Principals] returns.
+const maxPrincipals = 1000
 
-// Principals returns the users and groups in the configuration, as suggestions for a query.
+// Principals returns the users and groups in the configuration, as suggestions for a query. It returns
+// at most 1000.
 func (v *View) Principals() []string {
-	known := v.Snapshot().Config.Principals()
-	return known[:min(len(known), maxKnown)]
+	all := v.Snapshot().Config.Principals()
+	return all[:min(len(all), maxPrincipals)]
 }
 
-// Endpoint returns the URL of the MCP endpoint, for people to use in their clients. Without a
-// public_url it is the gateway's listen address. If the gateway listens on all addresses, the URL
-// has the host of the operator's request.
+// Endpoint returns the URL of the MCP endpoint for clients. Without a public_url, it is the gateway's
+// listen address. If the gateway listens on all addresses, the URL contains the host of r, an
+// operator's request.
 func (v *View) Endpoint(r *http.Request) string {
 	return v.Snapshot().Config.Gateway.Endpoint((&url.URL{Host: r.Host}).Hostname()).String()
 }

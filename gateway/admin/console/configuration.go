@@ -26,17 +26,18 @@ func (c *console) configuration(_ *http.Request, p *page) (Node, error) {
 	}, nil
 }
 
-// loadedFile shows since when a file is in use.
+// loadedFile shows a file in use, its hash and the time when its text came into use.
 func loadedFile(f admin.LoadedFile) Node {
 	return Li(Class("card"), bdi(f.Name), Text(" "),
 		note(Text("since "), moment(f.Loaded), Text(", SHA-256 "+f.SHA256[:shortHash]+"…")),
 		If(f.Kept, Group{Text(" "), remedy("The file has errors now: this earlier text stays in use.")}))
 }
 
-// shortHash is the number of shown digits of a hash: enough to compare two files by eye.
+// shortHash is the number of digits of a hash on the page: enough to compare two files by eye.
 const shortHash = 12
 
-// loaded shows since when the configuration is in use, and the problems of the last load.
+// loaded shows the time when the configuration came into use, its warnings, and the errors of the last
+// load.
 func loaded(p *page, state *admin.ConfigurationState) Node {
 	warned := ", without warnings."
 	if n := len(state.Warnings); n > 0 {

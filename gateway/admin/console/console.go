@@ -25,18 +25,18 @@ import (
 //go:embed static
 var staticFS embed.FS
 
-// Options are the actions of a console.
+// Options are the actions of the console. In all of them, client is the operator's network address.
 type Options struct {
 	Logger *slog.Logger
-	// Call carries out a prompts/get or completion/complete for an operator.
+	// Call handles a prompts/get or completion/complete for an operator.
 	Call func(ctx context.Context, o Operator, method string, params wire.Object) (jsontext.Value, error)
-	// Reload loads the configuration again. Connect ends an upstream's wait for the next attempt to
-	// connect. client is the operator's network address.
-	Reload  func(ctx context.Context, client string) error
+	// Reload loads the configuration again.
+	Reload func(ctx context.Context, client string) error
+	// Connect makes an upstream that is down connect now, without waiting for its next attempt.
 	Connect func(client, upstream string) error
 }
 
-// New returns the pages of the console.
+// New returns the handlers of the console.
 func New(view *admin.View, operators *admin.Operators, opts Options) admin.Console {
 	c := &console{view: view, operators: operators, opts: opts, version: hashStatic()}
 	return admin.Console{
@@ -59,7 +59,7 @@ func New(view *admin.View, operators *admin.Operators, opts Options) admin.Conso
 			"GET /sign-in":       c.askForToken,
 			"POST /sign-in":      c.signIn,
 			"GET /static/{name}": c.serveStatic,
-			// Browsers request it here without a page.
+			// Browsers request this path without a link to it.
 			"GET /favicon.ico": http.RedirectHandler("/static/icon.svg", http.StatusFound).ServeHTTP,
 		},
 		NotFound: c.notFound,
@@ -70,36 +70,35 @@ type console struct {
 	view      *admin.View
 	operators *admin.Operators
 	opts      Options
-	// version is a hash of the static files.
-	version string
-	// trying counts the running gets of all operators.
-	trying atomic.Int32
+	version   string       // the hash of the static files
+	trying    atomic.Int32 // the number of running gets of all operators
 }
 
-// page returns the frame around a page's content.
+// page returns the frame of the requested page.
 func (c *console) page(r *http.Request) *page {
 	p := &page{
 		as: r.FormValue("as"), now: time.Now(), uri: r.URL.RequestURI(),
 		signedIn: c.operators.HasSession(r), exposed: c.operators.Exposed(r),
 	}
-	// Other callers must not even see that something has changed.
+	// For callers who are not operators, the version stays empty: it would reveal changes.
 	if c.operators.Include(r) {
 		p.version = c.view.Version()
 	}
 	return p
 }
 
-// serve serves a page with the content that fill returns.
+// serve returns a handler that writes a page with the content from fill. The error of fill must be an
+// [*admin.QueryError].
 func (c *console) serve(fill func(r *http.Request, p *page) (Node, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		// The page of a prompt receives the arguments that are being tried.
+		// POST /prompt has arguments in its body.
 		r.Body = http.MaxBytesReader(w, r.Body, maxTried)
 		p := c.page(r)
 		content, err := fill(r, p)
 		if query, ok := errors.AsType[*admin.QueryError](err); ok {
 			if p.as == "" {
 				p.uri = "/"
-			} else { // an unreadable principal would fail on every other page, too
+			} else { // remove the principal: if it is invalid, it fails on every page
 				p.uri, p.as = p.everybody(), ""
 			}
 			c.writeProblem(w, http.StatusBadRequest, p, "This cannot be shown", query)
@@ -109,7 +108,7 @@ func (c *console) serve(fill func(r *http.Request, p *page) (Node, error)) http.
 	}
 }
 
-// contentPolicy allows the console's own files, and images and sounds within a page.
+// contentPolicy allows only the console's own files, and images and sounds in data: URLs.
 const contentPolicy = "default-src 'none'; style-src 'self'; script-src 'self'; " +
 	"connect-src 'self'; img-src 'self' data:; media-src data:; " +
 	"base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
@@ -120,16 +119,16 @@ func (c *console) write(w http.ResponseWriter, status int, p *page, content Node
 	header.Set("Content-Type", "text/html; charset=utf-8")
 	header.Set("Content-Security-Policy", contentPolicy)
 	header.Set("X-Frame-Options", "DENY")
-	// With no-referrer, browsers would send forms with the Origin "null".
+	// Not no-referrer: browsers would then send forms with the Origin "null", which is refused.
 	header.Set("Referrer-Policy", "same-origin")
 	header.Set("Cache-Control", "no-store")
 	w.WriteHeader(status)
 	buffered := bufio.NewWriter(w)
 	_ = p.document(c.version, content).Render(buffered)
-	_ = buffered.Flush() // fails only if the client has disconnected
+	_ = buffered.Flush() // an error means that the client has disconnected
 }
 
-// writeProblem writes a page that explains an error, with a link to the page's own address.
+// writeProblem writes a page that explains an error, with a link back to p.uri.
 func (c *console) writeProblem(
 	w http.ResponseWriter, status int, p *page, title string, err error,
 ) {
@@ -140,14 +139,14 @@ func (c *console) writeProblem(
 	))
 }
 
-// notFound tells a person that the page does not exist.
+// notFound writes a page for a path without a handler.
 func (c *console) notFound(w http.ResponseWriter, r *http.Request) {
 	p := c.page(r)
 	p.uri = "/"
 	c.writeProblem(w, http.StatusNotFound, p, "There is no such page", fmt.Errorf("the console has nothing at %s", r.URL.Path))
 }
 
-// serveChanges returns the current version, see [admin.View.Version].
+// serveChanges responds with [admin.View.Version]. The script of a page compares it every two seconds.
 func (c *console) serveChanges(w http.ResponseWriter, _ *http.Request) {
 	writeJSON(w, map[string]string{"version": c.view.Version()})
 }
@@ -155,11 +154,11 @@ func (c *console) serveChanges(w http.ResponseWriter, _ *http.Request) {
 func writeJSON(w http.ResponseWriter, value any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")
-	_ = json.NewEncoder(w).Encode(value) // fails only if the client has disconnected
+	_ = json.NewEncoder(w).Encode(value) // an error means that the client has disconnected
 }
 
-// hashStatic returns a hash of the static files. It is the query of their addresses, so that
-// browsers may cache them.
+// hashStatic returns a hash of the static files. URLs of static files have it as their query, so that
+// browsers may cache them for ever.
 func hashStatic() string {
 	hash := sha256.New()
 	entries, err := staticFS.ReadDir("static")
@@ -169,7 +168,7 @@ func hashStatic() string {
 		hash.Write(content)
 	}
 	if err != nil {
-		panic(err) // the files are part of the program
+		panic(err) // cannot happen: the files are embedded in the program
 	}
 	return hex.EncodeToString(hash.Sum(nil)[:8])
 }
@@ -178,7 +177,7 @@ func hashStatic() string {
 func (c *console) serveStatic(w http.ResponseWriter, r *http.Request) {
 	header := w.Header()
 	header.Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; sandbox")
-	// Without the hash, the address may belong to another version's file after an update.
+	// Cache only URLs with the current hash: any other URL may have different content after an update.
 	header.Set("Cache-Control", "no-cache")
 	if r.URL.RawQuery == c.version {
 		header.Set("Cache-Control", "max-age=31536000, immutable")

@@ -13,41 +13,41 @@ import (
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
-// maxRendered bounds the shown images and sounds of a file, in bytes of base64. The page is fetched
-// again while the file is edited.
+// maxRendered bounds the images and sounds of a file on its page, in bytes of base64. The script
+// fetches the page after each change of the file.
 const maxRendered = 1 << 20
 
-// mayRead reports whether the caller may see the text of a prompt's file. Without an auth block
-// everyone may. With one, being on this machine is not enough.
+// mayRead reports whether the caller may see the text of a prompt's file. Without an auth block, every
+// operator may. With one, the operator must have signed in or sent the admin token.
 func (c *console) mayRead(r *http.Request) bool {
 	return c.operators.Proven(r) || c.view.Snapshot().Config.Auth == nil
 }
 
-// fileSection shows the file of a prompt, its problems, and the result of a get. The script
-// refreshes it while the file is edited.
+// fileSection shows the file of a prompt, its problems, and the result of a get. A nil file has no
+// section.
 func fileSection(f *admin.PromptFile) Node {
 	if f == nil {
 		return nil
 	}
-	level, said := "card poor", "Served, but probably not as intended:"
+	level, verdict := "card poor", "Served, but probably not as intended:"
 	marked, found := map[int]bool{}, []string{}
 	for _, problem := range f.Problems {
 		if problem.Severity == files.Broken {
-			level, said = "card bad", "This text is not served; the last good one is:"
+			level, verdict = "card bad", "This text is not served; the last good one is:"
 		}
 		marked[problem.Line] = true
 		found = append(found, problem.String())
 	}
 	return Section(live("file"), Class("file"), Aria("labelledby", "text"),
 		H2(ID("text"), Text("Text")),
-		If(len(found) > 0, Div(Class(level), P(Text(said)), problems(found))),
+		If(len(found) > 0, Div(Class(level), P(Text(verdict)), problems(found))),
 		Div(Class("columns"),
 			Div(quiet(ID("source"), Text("Source: "), location(f.Path)),
 				sourceText(f, marked)),
 			Div(quiet(Text("As clients get it, with the arguments of Try it or samples:")), rendered(f))))
 }
 
-// sourceText shows the text of a file, with the lines with problems marked.
+// sourceText shows the text of a file. It marks the lines that have problems.
 func sourceText(f *admin.PromptFile, marked map[int]bool) Node {
 	if f.Unread != nil {
 		return P(Class("card bad"), bdi(f.Unread.Error()))
@@ -72,8 +72,8 @@ func rendered(f *admin.PromptFile) Node {
 	return messageList(messages, &left)
 }
 
-// messageList shows at most maxMessages messages. left is the remaining budget for images and
-// sounds.
+// messageList shows at most maxMessages messages. left is the rest of the bytes of base64 that images
+// and sounds may have.
 func messageList(all []jsontext.Value, left *int) Node {
 	more := max(0, len(all)-maxMessages)
 	return Group{

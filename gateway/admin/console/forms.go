@@ -15,10 +15,10 @@ import (
 // maxForm bounds the body of a form, in bytes.
 const maxForm = 64 << 10
 
-// askForToken shows the page that asks for the token.
+// askForToken serves the sign-in page, or the page of a link with a code.
 func (c *console) askForToken(w http.ResponseWriter, r *http.Request) {
 	next, code := localPath(r.FormValue("next")), r.FormValue("code")
-	// Do not ask operators, except to redeem the code of a link.
+	// Operators need not sign in, except with a link if they have no session yet.
 	if c.operators.HasSession(r) || code == "" && c.operators.Include(r) {
 		redirect(w, r, next)
 		return
@@ -31,20 +31,21 @@ func (c *console) askForToken(w http.ResponseWriter, r *http.Request) {
 	c.write(w, http.StatusOK, p, content)
 }
 
-// linkEntrance posts the code of a link back. Only the post signs in: a browser may load the link
-// in advance, and a program may look where the link leads.
+// linkEntrance is the page of a link. Its button posts the code. The GET must not use up the code:
+// browsers and other programs may load the link in advance.
 func linkEntrance(code string) Node {
 	return door(Form(ID("link"), Action("/sign-in"), Method("post"), hidden("code", code),
 		Raw(`<p>This link opens the console once.</p><button class="primary">Open the console</button>`)))
 }
 
-// door is a page for callers who have not signed in.
+// door is the frame of the pages for callers who have not signed in.
 func door(content ...Node) Node {
 	return Section(Class("door"), Aria("labelledby", "title"), H1(ID("title"), Text("Sign in")),
 		Group(content))
 }
 
-// entrance asks for the token, and leads to the page next. problem explains a failed attempt.
+// entrance is the sign-in page. After signing in, the browser goes to next. problem explains a failed
+// attempt; nil at first.
 func entrance(haveToken bool, next string, problem Node) Node {
 	return door(If(problem != nil, P(Class("card bad"), Role("alert"), problem)),
 		If(!haveToken, Raw(`<p>This is the operators' console. Without an admin token, it opens on the gateway's own machine only. <code>promptweir token `+
@@ -64,7 +65,7 @@ func entrance(haveToken bool, next string, problem Node) Node {
 		}))
 }
 
-// signIn begins a session, or asks for the token again.
+// signIn handles the sign-in form: it begins a session, or shows the sign-in page with the problem.
 func (c *console) signIn(w http.ResponseWriter, r *http.Request) {
 	r.Body = http.MaxBytesReader(w, r.Body, maxForm)
 	next := localPath(r.PostFormValue("next"))
@@ -110,10 +111,9 @@ func redirect(w http.ResponseWriter, r *http.Request, to string) {
 	http.Redirect(w, r, to, http.StatusSeeOther)
 }
 
-// localPath returns a path of the console. It returns "/" for anything that might lead to another
-// origin.
+// localPath returns the path, or "/" if the path could lead a browser to another origin.
 func localPath(path string) string {
-	// Browsers treat a backslash as a slash, and drop tabs and line ends.
+	// Browsers treat a backslash as a slash, and ignore tabs and line ends.
 	if !strings.HasPrefix(path, "/") || strings.HasPrefix(path, "//") ||
 		strings.ContainsAny(path, "\\\r\n\t") {
 		return "/"
@@ -121,15 +121,15 @@ func localPath(path string) string {
 	return path
 }
 
-// acts carries out an operator's action, and shows the page with the button again, or the error.
-// act may return the fragment of the page to scroll to.
+// acts returns a handler that runs an operator's action. Then it redirects to the page of the button,
+// or shows the error. act may return a fragment, to which the page scrolls.
 func (c *console) acts(
 	act func(ctx context.Context, r *http.Request) (fragment string, err error),
 ) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		r.Body = http.MaxBytesReader(w, r.Body, maxForm)
 		next := localPath(r.PostFormValue("next"))
-		// The action goes on if the browser leaves.
+		// The action continues if the browser disconnects.
 		fragment, err := act(context.WithoutCancel(r.Context()), r)
 		if err != nil {
 			p := c.page(r)
@@ -141,7 +141,8 @@ func (c *console) acts(
 	}
 }
 
-// reload loads the configuration again. If it is refused, the page shows why and scrolls there.
+// reload loads the configuration again. If the configuration is refused, it returns no error: the page
+// shows the errors at the fragment.
 func (c *console) reload(ctx context.Context, r *http.Request) (fragment string, err error) {
 	err = c.opts.Reload(ctx, c.operators.Client(r))
 	if err != nil && c.view.Configuration().Refused != nil {
@@ -150,7 +151,7 @@ func (c *console) reload(ctx context.Context, r *http.Request) (fragment string,
 	return "", err
 }
 
-// connect makes the next attempt to connect to an upstream that is down.
+// connect makes an upstream that is down connect now.
 func (c *console) connect(_ context.Context, r *http.Request) (fragment string, err error) {
 	return "", c.opts.Connect(c.operators.Client(r), r.PostFormValue("upstream"))
 }

@@ -16,12 +16,13 @@ import (
 )
 
 const (
-	// maxTroubled bounds the upstreams with problems on the overview, maxReports the reports.
+	// maxTroubled bounds the upstreams with problems on the overview.
 	maxTroubled = 50
-	maxReports  = 50
+	// maxReports bounds the reports on the overview.
+	maxReports = 50
 )
 
-// overview shows the state at a glance.
+// overview shows the gateway's problems, teams and figures.
 func (c *console) overview(_ *http.Request, p *page) (Node, error) {
 	ready := c.view.Ready()
 	upstreams := worstFirst(ready.Upstreams)
@@ -31,7 +32,7 @@ func (c *console) overview(_ *http.Request, p *page) (Node, error) {
 	}
 	findings := findings(&ready, upstreams[:troubled])
 	p.name, p.title = "overview", findings.headline()
-	// The cards are in the order of the headline.
+	// Show upstreams that are down before a refused configuration, as in the headline.
 	first, second := refused(p, ready.Configuration), troubledCards(c.view.History, p, upstreams[:troubled])
 	if troubled > 0 && upstreams[0].Level == admin.Bad {
 		first, second = second, first
@@ -47,18 +48,17 @@ func (c *console) overview(_ *http.Request, p *page) (Node, error) {
 	}, nil
 }
 
-// worstFirst sorts upstreams by urgency, the most urgent first.
+// worstFirst returns upstreams sorted by urgency, the most urgent first, and by name.
 func worstFirst(all []admin.UpstreamHealth) []admin.UpstreamHealth {
 	return slices.SortedStableFunc(slices.Values(all), func(a, b admin.UpstreamHealth) int {
 		return cmp.Or(cmp.Compare(a.Level, b.Level), cmp.Compare(a.Name, b.Name))
 	})
 }
 
-// attention contains the problems as clauses, the worst first. level is the level of the worst
-// problem.
+// attention contains the gateway's problems.
 type attention struct {
-	level   admin.Level
-	clauses []string
+	level   admin.Level // of the worst problem
+	clauses []string    // one per problem, the worst first
 }
 
 func (a *attention) add(holds bool, level admin.Level, clause string) {
@@ -67,7 +67,7 @@ func (a *attention) add(holds bool, level admin.Level, clause string) {
 	}
 }
 
-// headline returns the worst problem.
+// headline returns the worst problem, or "All is well".
 func (a *attention) headline() string {
 	if len(a.clauses) == 0 {
 		return "All is well"
@@ -75,7 +75,7 @@ func (a *attention) headline() string {
 	return strings.TrimSuffix(sentence(a.clauses[0]), ".")
 }
 
-// findings returns the problems. troubled are the upstreams with problems, the worst first.
+// findings returns the gateway's problems. troubled are the upstreams with problems.
 func findings(r *admin.Readiness, troubled []admin.UpstreamHealth) *attention {
 	a := &attention{level: admin.Good}
 	upstreams := func(level admin.Level) {
@@ -104,7 +104,7 @@ func findings(r *admin.Readiness, troubled []admin.UpstreamHealth) *attention {
 	return a
 }
 
-// status shows the worst problem, then all other problems, and whether clients are served.
+// status shows the headline, then the other problems and whether clients are served.
 func status(r *admin.Readiness, a *attention) Node {
 	serves := "The gateway serves clients."
 	switch {
@@ -135,7 +135,7 @@ func auditProblem(problem string) Node {
 			"or its permissions; the gateway retries by itself."))))
 }
 
-// refusal returns a clause about the part of the last loaded configuration that is not in use.
+// refusal returns a clause about the configuration or the team files that were refused.
 func refusal(state *admin.ConfigurationState) string {
 	switch teams := slices.Collect(maps.Keys(state.Teams)); {
 	case !state.IsInUse():
@@ -149,21 +149,22 @@ func refusal(state *admin.ConfigurationState) string {
 	}
 }
 
-// refused explains why the last loaded configuration, or part of it, is not in use.
+// refused explains why the last loaded configuration is not or only partly in use. It returns nil if
+// all of it is in use.
 func refused(p *page, state *admin.ConfigurationState) Node {
 	if state.Refused == nil {
 		return nil
 	}
-	came := Group{Text(" failed, " + ago(p.now, *state.Refused) + " ago. The gateway keeps the configuration loaded at "), moment(state.Loaded)}
+	result := Group{Text(" failed, " + ago(p.now, *state.Refused) + " ago. The gateway keeps the configuration loaded at "), moment(state.Loaded)}
 	if state.IsInUse() {
-		came = Group{Text(", " + ago(p.now, *state.Refused) + " ago, found mistakes in these files. Everything else is in use")}
+		result = Group{Text(", " + ago(p.now, *state.Refused) + " ago, found mistakes in these files. Everything else is in use")}
 	}
 	files := func(about string, names []string) Node {
 		return If(len(names) > 0,
 			P(Text("Of each of these files, "+about+" in use: "), bdis(names, ", ")))
 	}
 	return section("refused", strings.TrimSuffix(sentence(refusal(state)), "."), ID("configuration"), Class("card bad"),
-		P(Text("The reload at "), moment(*state.Refused), came, Text(". "), remedy("Correct these mistakes; the gateway reloads when a file changes.")),
+		P(Text("The reload at "), moment(*state.Refused), result, Text(". "), remedy("Correct these mistakes; the gateway reloads when a file changes.")),
 		files("the previous text is", state.LastGood), files("nothing is", state.Out),
 		If(len(state.Teams) > 0, P(
 			Text("Teams: "), Map(slices.Sorted(maps.Keys(state.Teams)), func(name string) Node {
@@ -203,7 +204,7 @@ type teamRow struct {
 	down, poor         int
 }
 
-// teams returns a row for each team; teams with problems come first.
+// teams returns a row for each team. Teams with problems come first.
 func teams(s *snapshot.Snapshot, r *admin.Readiness) []teamRow {
 	index := map[string]int{}
 	rows := make([]teamRow, len(s.Config.Teams))
@@ -214,7 +215,7 @@ func teams(s *snapshot.Snapshot, r *admin.Readiness) []teamRow {
 		if i, ok := index[team]; ok {
 			return &rows[i]
 		}
-		return &teamRow{} // a reload has just replaced the configuration
+		return &teamRow{} // is dropped: the team was removed by a reload between the two arguments
 	}
 	for i := range r.Upstreams {
 		row := of(r.Upstreams[i].Team)
@@ -262,8 +263,8 @@ func (t *teamRow) condition() string {
 	return strings.Join(parts, ", ")
 }
 
-// teamTable is the table of teams. In a narrow window the rows are not laid out as a table; the
-// roles keep it a table for screen readers.
+// teamTable is the table of teams. In a narrow window, the style sheet shows the rows as blocks. The
+// roles tell screen readers that it is a table.
 func teamTable(p *page, teams []teamRow) Node {
 	column := func(title string, attributes ...Node) Node {
 		return Th(Scope("col"), Role("columnheader"), Group(attributes), Text(title))
@@ -285,7 +286,7 @@ func (t *teamRow) row(p *page) Node {
 			A(href(p.link("/prompts", "team", t.name)), Text(number(t.prompts)))))
 }
 
-// facts are facts about the gateway as a whole.
+// facts shows figures about the whole gateway.
 func facts(hour *admin.Hour, p *page, r *admin.Readiness) Node {
 	fact := func(title string, values ...Node) Node {
 		return Div(Dt(Text(title)), Dd(Group(values)))

@@ -12,26 +12,29 @@ import (
 
 // page is the frame around a page's content.
 type page struct {
-	// name is the name of the page's link in the navigation, title the title of the window.
-	name, title string
-	// as is the principal of *View as*, which all links keep; empty for everybody.
+	// name identifies the page's link in the navigation.
+	name string
+	// title is the title of the window.
+	title string
+	// as is the principal of *View as*; empty for everybody. All links contain it.
 	as string
-	// sees is a sentence about the page's prompt and the principal; nil for lists.
+	// sees is a sentence about the principal and the page's prompt; nil for pages without a prompt.
 	sees Node
 	// query is the text of the search.
 	query string
-	// version is the version of the content, see [admin.View.Version]; empty for content that is
-	// not about the gateway.
+	// version is [admin.View.Version]. It is empty if the caller is not an operator.
 	version string
 	now     time.Time
-	// signedIn is true if there is a session. exposed is true if others can read it on the network.
-	signedIn, exposed bool
+	// signedIn is true if the caller has a session.
+	signedIn bool
+	// exposed is true if the token and the session can be read on the network.
+	exposed bool
 	// uri is the path and query of the page, or of the page to return to.
 	uri string
 }
 
-// link returns the address of another page with a query of alternating names and values. It keeps
-// *View as*.
+// link returns the URL of a page. query contains names and values in turn; empty values are left out.
+// The URL also contains the principal of *View as*.
 func (p *page) link(path string, query ...string) string {
 	values := url.Values{}
 	for i := 0; i+1 < len(query); i += 2 {
@@ -48,7 +51,7 @@ func (p *page) link(path string, query ...string) string {
 	return path + "?" + values.Encode()
 }
 
-// everybody returns the address of the same page without *View as*.
+// everybody returns the URL of the same page without *View as*.
 func (p *page) everybody() string {
 	u, err := url.Parse(p.uri)
 	if err != nil {
@@ -59,7 +62,8 @@ func (p *page) everybody() string {
 	return (&url.URL{Path: u.Path, RawQuery: values.Encode()}).String()
 }
 
-// document returns the complete page. version is the hash of the static files.
+// document returns the HTML document with the page's frame around its content. version is the hash of
+// the static files.
 func (p *page) document(version string, content Node) Node {
 	static := func(name string) string { return "/static/" + name + "?" + version }
 	return Doctype(HTML(Lang("en"),
@@ -120,7 +124,8 @@ func (p *page) footer() Node {
 		`<a href="/api/catalog">/api/catalog</a>. <a href="/metrics">Metrics</a>.`)))
 }
 
-// searchForm is a form that searches prompts or upstreams.
+// searchForm is a form that searches prompts or upstreams. If team is not empty, it searches only that
+// team.
 func (p *page) searchForm(action Node, placeholder, label, team string) Node {
 	return Form(Class("search"), Role("search"), action, Method("get"),
 		If(p.as != "", hidden("as", p.as)), If(team != "", hidden("team", team)),
@@ -128,23 +133,23 @@ func (p *page) searchForm(action Node, placeholder, label, team string) Node {
 		Button(Text("Search")))
 }
 
-// queryField is the field for the search text. The key "/" focuses it.
+// queryField is the field for the search text. The script focuses it when a person presses "/".
 func (p *page) queryField(more ...Node) Node {
 	return Input(ID("q"), Type("search"), Name("q"), Value(p.query), Group(more), AutoComplete("off"),
 		Attr("spellcheck", "false"), MaxLength("200"))
 }
 
 // asField is the field for *View as*, with suggestions.
-func (p *page) asField(known []string) Node {
+func (p *page) asField(suggestions []string) Node {
 	return Group{
 		Label(For("as"), Text("View as")),
 		Input(ID("as"), Name("as"), Value(p.as), List("known"), Placeholder("user:ann,group:payments"),
 			AutoComplete("off"), Attr("spellcheck", "false"), MaxLength("2000")),
-		DataList(ID("known"), Map(known, func(name string) Node { return Option(Value(name)) })),
+		DataList(ID("known"), Map(suggestions, func(name string) Node { return Option(Value(name)) })),
 	}
 }
 
-// pager links to the neighbours of a page of a list.
+// pager links to the previous and next page of a list. A list of one page has no pager.
 func (p *page) pager(path, team string, number, pages int) Node {
 	if pages < 2 {
 		return nil
@@ -160,21 +165,22 @@ func (p *page) pager(path, team string, number, pages int) Node {
 		Span(Textf("Page %d of %d", number, pages)), to("next", "Next", number+1))
 }
 
-// href links to a page of the console. Addresses that lead elsewhere, run a script or contain their
-// content become no links.
+// href is the target of a link. It is left out if the address is not a path of the console, such as a
+// javascript: or data: URL.
 func href(address string) Node { return If(localPath(address) == address, Href(address)) }
 
-// src refers to a file of the console, or to an image or sound within the page.
+// src is the source of an image, sound or script. It is left out if the address is neither a static
+// file nor a data: URL of an image or sound.
 func src(address string) Node {
 	own := strings.HasPrefix(address, "/static/") || strings.HasPrefix(address, "data:image/") ||
 		strings.HasPrefix(address, "data:audio/")
 	return If(own, Src(address))
 }
 
-// bdi is a line of foreign text, isolated from the direction of the text around it.
+// bdi is a line of foreign text, isolated from the direction of the surrounding text.
 func bdi(s string) Node { return El("bdi", Text(line(s))) }
 
-// bdis are lines of foreign text with a separator.
+// bdis are lines of foreign text with a separator between them.
 func bdis(lines []string, between string) Node {
 	var all Group
 	for i, s := range lines {
@@ -183,18 +189,18 @@ func bdis(lines []string, between string) Node {
 	return all
 }
 
-// prose shows text that is not the gateway's own, in a box that can be scrolled with the keyboard.
+// prose is foreign text in a box that can be scrolled with the keyboard.
 func prose(class, label, s string) Node {
 	return Div(Class(class), Role("group"), Aria("label", label), TabIndex("0"),
 		El("bdi", Text(text(s))))
 }
 
-// code is a text in a box that can be scrolled with the keyboard. heading is the id of its label.
+// code is code in a box that can be scrolled with the keyboard. heading is the id of the box's label.
 func code(id, heading, s string) Node {
 	return Pre(ID(id), TabIndex("0"), Role("group"), Aria("labelledby", heading), Code(Text(text(s))))
 }
 
-// section is a part of a page with a heading.
+// section is a section of a page with a heading. id is the id of the heading.
 func section(id, heading string, children ...Node) Node {
 	return Section(Aria("labelledby", id), H2(ID(id), Text(heading)), Group(children))
 }
@@ -213,7 +219,7 @@ func remedy(s string) Node { return Span(Class("remedy"), Text(s)) }
 
 func location(s string) Node { return Span(Class("place"), bdi(s)) }
 
-// moment is a time in UTC. The script shows it in the reader's time zone.
+// moment is a time in UTC. The script converts it to the reader's time zone.
 func moment(t time.Time) Node {
 	t = t.UTC()
 	return Time(DateTime(t.Format(time.RFC3339)), Text(t.Format("2006-01-02 15:04:05 MST")))
@@ -225,7 +231,7 @@ func condition(s string) Node { return Span(Class("condition"), dot(), Text(s)) 
 
 func hidden(name, value string) Node { return Input(Type("hidden"), Name(name), Value(value)) }
 
-// problems is a list of sentences about problems.
+// problems is a numbered list of sentences about problems.
 func problems(all []string) Node {
 	return Ol(Class("problems"), Map(all, func(s string) Node { return Li(bdi(s)) }))
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/promptweir/promptweir/gateway/policy"
 )
 
-// prompt shows a prompt, and how to use it.
+// prompt shows a prompt: who sees it, its owners and checks, a form to try it, and a command to get it.
 func (c *console) prompt(r *http.Request, p *page) (Node, error) {
 	name := r.FormValue("name")
 	prompt, err := c.view.Prompt(name, p.as)
@@ -25,7 +25,7 @@ func (c *console) prompt(r *http.Request, p *page) (Node, error) {
 	}
 	p.name, p.title = "prompt", line(name)
 	if p.as != "" {
-		p.sees = seen(p.as, prompt.Answer)
+		p.sees = visibilitySentence(p.as, prompt.Answer)
 	}
 	var try, use Node
 	if prompt.Listed {
@@ -49,7 +49,7 @@ func (c *console) prompt(r *http.Request, p *page) (Node, error) {
 			}),
 			If(!prompt.Listed, section("unlisted", "Not in the catalog", Class("card bad"),
 				P(bdi(sentence(prompt.Answer.Offered)), Text(" No client can see or get it."))))),
-		// Iff reads the file only if it is shown. If would always evaluate its argument.
+		// Iff, not If: the file must not be read for callers who may not see it.
 		Iff(c.mayRead(r), func() Node { return fileSection(c.view.File(r.Context(), name, formArguments(r))) }),
 		Div(Class("columns"),
 			Div(
@@ -64,7 +64,7 @@ func (c *console) prompt(r *http.Request, p *page) (Node, error) {
 	}, nil
 }
 
-// visibility shows who sees a prompt or, for a principal, whether it does.
+// visibility shows the readers of a prompt or, if as is not empty, whether that principal sees it.
 func visibility(as string, answer *inspect.Answer) Node {
 	heading, show := Group{Text("Who sees it")}, readers
 	if as != "" {
@@ -75,8 +75,8 @@ func visibility(as string, answer *inspect.Answer) Node {
 		If(len(answer.Upstreams) == 0, P(Text("Nobody: it is not in the catalog."))))
 }
 
-// seen returns a sentence that tells whether a principal sees a prompt.
-func seen(as string, answer *inspect.Answer) Node {
+// visibilitySentence tells whether a principal sees a prompt.
+func visibilitySentence(as string, answer *inspect.Answer) Node {
 	sees := " does not see this prompt: for them it does not exist, neither in lists nor for gets."
 	switch {
 	case slices.ContainsFunc(answer.Upstreams, func(u inspect.AnswerUpstream) bool { return u.Visible }):
@@ -123,7 +123,7 @@ func readers(u inspect.AnswerUpstream) Node {
 	}
 }
 
-// losses shows the prompt's losses in clients.
+// losses shows the parts of a prompt that clients lose.
 func losses(all []clients.SharedLoss) Node {
 	return If(len(all) > 0, section("lost", "Lost in clients", live("losses"),
 		Ul(Class("plainlist"), Map(all, func(loss clients.SharedLoss) Node {
@@ -141,7 +141,7 @@ func owners(all []admin.PromptOwner) Node {
 		}))))
 }
 
-// admissions shows the checks and changes of the prompt on the way to the catalog.
+// admissions shows the steps of each upstream's definition into the catalog.
 func admissions(all []inspect.Admission) Node {
 	return If(len(all) > 0, section("admission", "Checks and changes",
 		Map(all, func(a inspect.Admission) Node {
@@ -153,7 +153,7 @@ func admissions(all []inspect.Admission) Node {
 		})))
 }
 
-// trySections are the sections for using a prompt of the catalog.
+// trySections are the form to try a prompt, or the list of its arguments, and its definition.
 func (c *console) trySections(r *http.Request, p *page, prompt *admin.Prompt) Node {
 	tryOrRead := argumentList(prompt.Arguments)
 	if c.operators.Proven(r) {
@@ -166,7 +166,7 @@ func (c *console) trySections(r *http.Request, p *page, prompt *admin.Prompt) No
 	}
 }
 
-// argumentName is the name of an argument for a label.
+// argumentName is the label of an argument.
 func argumentName(a admin.PromptArgument) Node {
 	return Group{Code(bdi(a.Name)), If(a.Required, Raw(` <span class="tag">required</span>`))}
 }
@@ -211,24 +211,24 @@ func argumentField(i string, a admin.PromptArgument) Node {
 		If(described, quiet(ID("about-"+i), bdi(a.Description))))
 }
 
-// command is a command that gets the prompt, with a placeholder for each required argument.
+// command is a shell command that gets the prompt, with a placeholder for each required argument.
 func command(prompt *admin.Prompt, endpoint string) Node {
-	shown := Group{Text("promptweir get")}
-	// Cut each word before it is quoted: a shell would run the rest of a word that lost its last
-	// quote.
+	words := Group{Text("promptweir get")}
+	// Call line before ShellWord: a quoted word that is cut has lost its closing quote, and a shell would
+	// run parts of it.
 	add := func(word string) {
-		shown = append(shown, Text(" "), El("bdi", Text(clientsetup.ShellWord(word))))
+		words = append(words, Text(" "), El("bdi", Text(clientsetup.ShellWord(word))))
 	}
 	add("--url")
 	add(line(endpoint))
-	add("--") // so that a server's names are not flags
+	add("--") // a server's names must not be flags
 	add(line(prompt.Name))
 	for _, a := range prompt.Arguments {
 		if a.Required {
 			add(line(a.Name) + "=…")
 		}
 	}
-	return copyable("get", "Command", shown)
+	return copyable("get", "Command", words)
 }
 
 // copyable is code with a copy button.

@@ -14,7 +14,7 @@ import (
 	"github.com/promptweir/promptweir/gateway/inspect"
 )
 
-// prompts shows a page of found prompts.
+// prompts shows one page of the found prompts.
 func (c *console) prompts(r *http.Request, p *page) (Node, error) {
 	query, err := admin.ReadQuery(r)
 	if err != nil {
@@ -40,7 +40,7 @@ func (c *console) prompts(r *http.Request, p *page) (Node, error) {
 	}, nil
 }
 
-// findForm is a form that searches while a person types.
+// findForm is the search form of the prompts page. The script searches while a person types.
 func findForm(v *admin.View, p *page, team string) Node {
 	teams := v.TeamNames()
 	slices.Sort(teams)
@@ -67,14 +67,14 @@ func (p *page) hit(prompt admin.PromptSummary) Node {
 		Text(" "), Span(Class("quiet team"), Span(Class("unseen"), Text("team ")), bdi(prompt.Team)))
 }
 
-// nothing explains why no prompt is found.
+// nothing tells that no prompt was found, with a suggestion for the next step.
 func (c *console) nothing(p *page, team string) Node {
 	if p.query == "" && p.as == "" && team == "" {
 		return Raw(`<p class="nothing">There are no prompts yet: no upstream has listed any. ` +
 			`<a href="/">The overview</a> says what is wrong.</p>`)
 	}
 	var names []string
-	principal, _ := c.view.Principal(p.as) // the search checked it
+	principal, _ := c.view.Principal(p.as) // no error: Search has parsed the same principal
 	for _, entry := range inspect.Entries(c.view.Snapshot(), principal) {
 		names = append(names, entry.Name)
 	}
@@ -85,11 +85,11 @@ func (c *console) nothing(p *page, team string) Node {
 	return P(found, Text(" "), A(href(p.everybody()), Text("Look at everything")), Text(" instead, or fewer or other words."))
 }
 
-// guess tells that nothing is found, and suggests the nearest name or word of a name.
+// guess tells that nothing was found, and suggests the most similar name or word of a name.
 func guess(query string, names []string) string {
-	known := slices.Clone(names)
+	suggestions := slices.Clone(names)
 	for _, name := range names {
-		known = append(known, strings.FieldsFunc(name, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) })...)
+		suggestions = append(suggestions, strings.FieldsFunc(name, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) })...)
 	}
-	return "Nothing found" + config.Suggest(strings.TrimSpace(query), known)
+	return "Nothing found" + config.Suggest(strings.TrimSpace(query), suggestions)
 }

@@ -14,18 +14,17 @@ import (
 )
 
 const (
-	// maxMessages bounds the shown messages of a result.
+	// maxMessages bounds the messages of a result on a page.
 	maxMessages = 200
-	// maxData bounds all shown images and sounds of a result, in bytes of base64.
+	// maxData bounds the images and sounds of a result on a page, in bytes of base64 together.
 	maxData = 8 << 20
 )
 
-// resultCard shows the result of a get, and returns its number of messages.
-func resultCard(raw jsontext.Value) (shown Node, messages int) {
+// resultCard returns a card with the result of a get, and the number of messages.
+func resultCard(raw jsontext.Value) (card Node, messages int) {
 	object := wire.Members(raw)
 	description, _ := object.Text("description")
-	// A get without messages would have failed.
-	all, _ := wire.ParseArray(object.Get("messages"))
+	all, _ := wire.ParseArray(object.Get("messages")) // no error: the gateway has checked the result
 	left := maxData
 	return Div(Class("result"), If(description != "", quiet(bdi(description))),
 		messageList(all, &left),
@@ -33,7 +32,7 @@ func resultCard(raw jsontext.Value) (shown Node, messages int) {
 			Code(Text(text(wire.Indented(raw))))))), len(all)
 }
 
-// messageCard shows a message. left is the remaining budget for images and sounds.
+// messageCard shows a message. left is the rest of the bytes of base64 that images and sounds may have.
 func messageCard(m wire.Object, left *int) Node {
 	content := m.Object("content")
 	role, _ := m.Text("role")
@@ -49,7 +48,7 @@ func messageContent(kind string, content wire.Object, left *int) Node {
 	}
 	switch kind {
 	case "text":
-		return said(member("text"))
+		return textBox(member("text"))
 	case "image":
 		return image("An image", member("mimeType"), member("data"), left)
 	case "audio":
@@ -59,9 +58,9 @@ func messageContent(kind string, content wire.Object, left *int) Node {
 		return unshown("A sound", member("mimeType"), member("data"), "played")
 	case "resource":
 		return resource(content.Object("resource"), left)
-	case "resource_link": // the link is not followed
+	case "resource_link": // show the link, but do not read the resource
 		about := strings.TrimSpace(member("name") + "\n" + member("description"))
-		return Group{address(member("uri")), said(about)}
+		return Group{address(member("uri")), textBox(about)}
 	}
 	return quiet(bdi("A message of an unknown kind: " + kind + "."))
 }
@@ -71,16 +70,16 @@ func resource(r wire.Object, left *int) Node {
 	uri, _ := r.Text("uri")
 	kind, _ := r.Text("mimeType")
 	text, _ := r.Text("text")
-	shown := said(text)
+	body := textBox(text)
 	if blob, isBlob := r.Text("blob"); isBlob {
-		shown = image("A resource", kind, blob, left)
+		body = image("A resource", kind, blob, left)
 	}
-	return Group{address(uri), shown}
+	return Group{address(uri), body}
 }
 
 func address(uri string) Node { return If(uri != "", P(Class("place"), bdi(uri))) }
 
-func said(text string) Node { return If(text != "", prose("said", "Text", text)) }
+func textBox(text string) Node { return If(text != "", prose("said", "Text", text)) }
 
 func image(what, kind, data string, left *int) Node {
 	if image := dataURL(kind, data, shownImages, left); image != "" {
@@ -94,17 +93,18 @@ func unshown(what, kind, data, done string) Node {
 		", which is not " + done + "."))
 }
 
-// shownImages and playedSounds are types that browsers show and that cannot contain scripts.
+// shownImages and playedSounds are the types that the console shows and plays. Browsers support them,
+// and they cannot contain scripts.
 const (
 	shownImages  = "image/png image/jpeg image/gif image/webp image/avif"
 	playedSounds = "audio/wav audio/x-wav audio/mpeg audio/mp3 audio/ogg audio/webm audio/mp4 " +
 		"audio/aac audio/flac"
 )
 
-// dataURL returns a data: URL, and subtracts the data's length from left. It returns "" if kind
-// is not among the types in of, or if the data is empty, longer than left or not base64.
-func dataURL(kind, data, of string, left *int) string {
-	if !slices.Contains(strings.Fields(of), kind) || len(data) > *left {
+// dataURL returns a data: URL, and subtracts the length of data from left. It returns "" if kind is
+// not in types, or if data is empty, longer than left or not base64.
+func dataURL(kind, data, types string, left *int) string {
+	if !slices.Contains(strings.Fields(types), kind) || len(data) > *left {
 		return ""
 	}
 	if _, err := base64.StdEncoding.DecodeString(data); err != nil || data == "" {
@@ -114,18 +114,18 @@ func dataURL(kind, data, of string, left *int) string {
 	return "data:" + kind + ";base64," + data
 }
 
-// decodedLen returns the number of bytes that base64 text encodes.
+// decodedLen returns the number of bytes that base64 data decodes to.
 func decodedLen(data string) int {
 	return base64.RawStdEncoding.DecodedLen(len(strings.TrimRight(data, "=")))
 }
 
-// failedCard shows the error of a get, and returns its message.
-func failedCard(err error) (shown Node, message string) {
+// failedCard returns a card with the error of a get, and the error's message.
+func failedCard(err error) (card Node, message string) {
 	message = err.Error()
 	var code, reason Node
 	if wireErr, ok := errors.AsType[*wire.Error](err); ok {
 		message, code = wireErr.Message, Textf("Code %d", wireErr.Code)
-		// A reason in a server's error is the server's own, not the gateway's.
+		// Show only the gateway's reasons: a server's error may contain any text.
 		if name, ok := wire.Members(wireErr.Data).Text("reason"); ok && !wireErr.FromPeer() {
 			reason = Group{Text(", reason "), Code(Text(line(name)))}
 		}

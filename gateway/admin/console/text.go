@@ -12,18 +12,21 @@ import (
 )
 
 const (
-	// maxLine bounds a text in a row or sentence, maxText a text in a box, in bytes.
+	// maxLine bounds a text in a row or sentence, in bytes.
 	maxLine = 400
+	// maxText bounds a text in a box, in bytes.
 	maxText = 100_000
 )
 
-// line returns foreign text for a row or a sentence.
+// line returns foreign text for a row or a sentence: cut to maxLine bytes, on one line, and with code
+// points for invisible characters.
 func line(s string) string { return visible(cut(s, maxLine), " ") }
 
-// text returns foreign text with its lines.
+// text returns foreign text for a box: cut to maxText bytes, and with code points for invisible
+// characters.
 func text(s string) string { return visible(cut(s, maxText), "\n") }
 
-// cut shortens a text to a bound.
+// cut shortens a text to most bytes, and appends the number of missing bytes.
 func cut(s string, most int) string {
 	if len(s) <= most {
 		return s
@@ -32,20 +35,20 @@ func cut(s string, most int) string {
 		count(len(s)-most, "byte"))
 }
 
-// visible replaces characters that are invisible, or change how others are shown, by their code
-// points, and line ends by lineEnd.
+// visible replaces invisible characters, and characters that change the look of others, with their code
+// points. It replaces line ends with lineEnd.
 func visible(s, lineEnd string) string {
 	var out strings.Builder
 	for _, r := range s {
 		switch {
 		case r == '\n':
 			out.WriteString(lineEnd)
-		case r == '\t', r == '\u200d': // a tab, and the joiner in emoji
+		case r == '\t', r == '\u200d': // U+200D joins emoji
 			out.WriteRune(r)
 		case r == '\r':
 		case config.IsInvisible(r):
 			if unicode.Is(unicode.Variation_Selector, r) {
-				continue // part of most emoji
+				continue // many emoji contain one, so a code point would disturb
 			}
 			fmt.Fprintf(&out, "⟨%U⟩", r)
 		default:
@@ -55,7 +58,8 @@ func visible(s, lineEnd string) string {
 	return out.String()
 }
 
-// sentence makes a clause a sentence.
+// sentence turns a clause into a sentence: with a capital letter, and a full stop unless it ends in a
+// question mark.
 func sentence(clause string) string {
 	if clause == "" {
 		return ""
@@ -67,7 +71,7 @@ func sentence(clause string) string {
 	return clause + "."
 }
 
-// count returns a number of things.
+// count returns a number with a noun, such as "1 prompt" or "12 prompts".
 func count(n int, thing string) string {
 	if n == 1 {
 		return "1 " + thing
@@ -78,7 +82,7 @@ func count(n int, thing string) string {
 // number returns a number with narrow spaces between thousands.
 func number(n int) string {
 	digits := strconv.Itoa(n)
-	if len(digits) < 5 { // four digits are readable
+	if len(digits) < 5 { // four digits need no space
 		return digits
 	}
 	var out strings.Builder
@@ -91,7 +95,7 @@ func number(n int) string {
 	return out.String()
 }
 
-// ago returns how long ago a time was, as precisely as a reader needs.
+// ago returns the time from t to now in one or two units, such as "5 min" or "3 days".
 func ago(now, t time.Time) string {
 	const day = 24 * time.Hour
 	switch d := now.Sub(t); {

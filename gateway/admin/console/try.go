@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	// maxRuns bounds the simultaneous gets of all operators.
+	// maxRuns bounds the concurrent gets of all operators.
 	maxRuns = 16
 	// runBound bounds the time of a get.
 	runBound = 15 * time.Minute
@@ -20,16 +20,18 @@ const (
 	completionBound = 5 * time.Second
 	// sendBound bounds the time to send the outcome to the browser.
 	sendBound = time.Minute
-	// maxCompletions bounds the suggested values, and maxCompletion each of them, in bytes.
+	// maxCompletions bounds the number of suggested values.
 	maxCompletions = 100
-	maxCompletion  = 4 << 10
+	// maxCompletion bounds a suggested value, in bytes. Longer values are left out.
+	maxCompletion = 4 << 10
 )
 
-// Operator is the operator who tries a prompt: the network address, and the principal of *View as*.
+// Operator is an operator who tries a prompt: the network address, and the principal of *View as* for
+// the audit log.
 type Operator struct{ Client, As string }
 
-// proven lets only callers with the admin token or a session try something: being on this machine
-// is not enough.
+// proven returns a handler that calls next, with a parsed form, for callers who have sent the admin
+// token or signed in. A call from this machine is not enough.
 func (c *console) proven(next http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if !c.operators.Proven(r) {
@@ -46,19 +48,19 @@ func (c *console) proven(next http.HandlerFunc) http.HandlerFunc {
 	}
 }
 
-// maxTried bounds the arguments of a get, in bytes.
+// maxTried bounds a form with arguments, in bytes.
 const maxTried = 4 << 20
 
-// outcome is the result of a get, for the page.
+// outcome is the response to a get, for the script.
 type outcome struct {
 	// State is "done" or "failed".
 	State string `json:"state"`
 	HTML  string `json:"html"`
-	// Say is the text for screen readers.
+	// Say is the text that screen readers announce.
 	Say string `json:"say"`
 }
 
-// try gets a prompt, and returns the outcome. Server requests are declined.
+// try gets a prompt and responds with the outcome. It declines all server requests.
 func (c *console) try(w http.ResponseWriter, r *http.Request) {
 	if c.trying.Add(1) > maxRuns {
 		c.trying.Add(-1)
@@ -70,22 +72,22 @@ func (c *console) try(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithTimeout(r.Context(), runBound)
 	defer cancel()
 	control := http.NewResponseController(w)
-	// A get may take longer than a request may take to arrive.
+	// Remove the read deadline: a get may take longer than the server's ReadTimeout.
 	_ = control.SetReadDeadline(time.Time{})
 	tried := outcome{State: "done"}
-	var shown Node
+	var card Node
 	result, err := c.opts.Call(ctx, c.operator(r), wire.PromptsGet, wire.GetParams(r.PostForm.Get("name"), formArguments(r)))
 	if err != nil {
 		var message string
-		shown, message = failedCard(err)
+		card, message = failedCard(err)
 		tried.State, tried.Say = "failed", "It failed: "+line(message)
 	} else {
 		var messages int
-		shown, messages = resultCard(result)
+		card, messages = resultCard(result)
 		tried.Say = "Done: " + count(messages, "message") + "."
 	}
 	var html strings.Builder
-	_ = shown.Render(&html) // a builder never fails
+	_ = card.Render(&html) // a builder never fails
 	tried.HTML = html.String()
 	_ = control.SetWriteDeadline(time.Now().Add(sendBound))
 	writeJSON(w, tried)
@@ -95,23 +97,22 @@ func (c *console) operator(r *http.Request) Operator {
 	return Operator{Client: c.operators.Client(r), As: r.PostForm.Get("as")}
 }
 
-// fieldPrefix is the prefix of form fields with arguments.
+// fieldPrefix begins the names of form fields with arguments.
 const fieldPrefix = "a:"
 
-// formArguments returns the arguments of a form. Empty arguments are left out.
+// formArguments returns the arguments in a form, without empty ones.
 func formArguments(r *http.Request) (arguments wire.Object) {
 	for name, values := range r.PostForm {
-		// Browsers send the line ends of a textarea as CRLF.
 		argument, ok := strings.CutPrefix(name, fieldPrefix)
 		if ok && values[0] != "" {
-			arguments = arguments.With(argument, wire.Quote(strings.ReplaceAll(values[0], "\r\n",
-				"\n")))
+			value := strings.ReplaceAll(values[0], "\r\n", "\n") // browsers send the line ends of a textarea as CRLF
+			arguments = arguments.With(argument, wire.Quote(value))
 		}
 	}
 	return arguments
 }
 
-// complete returns suggestions for an argument.
+// complete responds with suggestions for an argument. After an error, there are none.
 func (c *console) complete(w http.ResponseWriter, r *http.Request) {
 	argument := r.PostForm.Get("argument")
 	others := formArguments(r).Without(func(name string) bool { return name == argument })
@@ -121,7 +122,7 @@ func (c *console) complete(w http.ResponseWriter, r *http.Request) {
 	values := []string{}
 	result, err := c.opts.Call(ctx, c.operator(r), wire.Complete, params)
 	if err == nil {
-		// A malformed result has no elements.
+		// ParseArray returns nil for a malformed result.
 		elements, _ := wire.ParseArray(wire.Members(result).Object("completion").Get("values"))
 		for _, element := range elements[:min(len(elements), maxCompletions)] {
 			if value, ok := wire.Text(element); ok && len(value) <= maxCompletion {

@@ -15,7 +15,7 @@ import (
 // upstreamsPerPage is the number of upstreams on one page.
 const upstreamsPerPage = 100
 
-// upstreams shows a page of found upstreams, the worst first.
+// upstreams shows one page of the found upstreams, the most urgent first.
 func (c *console) upstreams(r *http.Request, p *page) (Node, error) {
 	query, err := admin.ReadQuery(r)
 	if err != nil {
@@ -66,7 +66,7 @@ func upstreamCards(h *admin.History, p *page, all []admin.UpstreamHealth, more .
 	}), Group(more))
 }
 
-// upstreamCard shows an upstream, its last hour, and its actions.
+// upstreamCard shows an upstream's condition, its last hour, and a button to connect.
 func upstreamCard(h *admin.History, p *page, u *admin.UpstreamHealth) Node {
 	return Li(Class("card "+u.Level.String()), Data("upstream", u.Name),
 		Div(Class("head"), H3(bdi(u.Name)), condition(u.Condition),
@@ -80,7 +80,7 @@ func upstreamCard(h *admin.History, p *page, u *admin.UpstreamHealth) Node {
 
 func revision(of string) Node { return If(of != "", Group{Text(" · revision "), bdi(of)}) }
 
-// listed describes the size and age of an upstream's list.
+// listed describes an upstream's list: its size, and whether it is current.
 func listed(u *admin.UpstreamHealth) string {
 	switch prompts := count(u.Prompts, "prompt"); {
 	case u.Listed && u.Problem != nil && !u.Failing:
@@ -93,8 +93,8 @@ func listed(u *admin.UpstreamHealth) string {
 	return "never listed"
 }
 
-// connectButton ends the wait of an upstream that is down for the next attempt to connect. The page
-// shows the result, and the script also announces it.
+// connectButton is a button that makes an upstream connect now; nil unless the upstream is down. The
+// page shows the result, and the script announces it.
 func connectButton(p *page, u *admin.UpstreamHealth) Node {
 	if u.Connected || u.Problem == nil {
 		return nil
@@ -105,7 +105,7 @@ func connectButton(p *page, u *admin.UpstreamHealth) Node {
 			Text("Connect now"), unseen(" to "+name)))
 }
 
-// trouble explains why a list is not fresh or gets fail, with the remedy.
+// trouble shows the upstream's problem with its cause and remedy; nil if there is no problem.
 func trouble(u *admin.UpstreamHealth) Node {
 	if u.Problem == nil {
 		return nil
@@ -114,14 +114,15 @@ func trouble(u *admin.UpstreamHealth) Node {
 		bdi(u.Cause), Text("."), If(u.Remedy != "", Group{Text(" "), remedy(sentence(line(u.Remedy)))}))
 }
 
+// The layout of a sparkline, in units of its grid.
 const (
-	barsHeight = 14.0 // height of the bars
+	barsHeight = 14.0
 	stripTop   = 16.0
 	stripSize  = 4.0
 )
 
-// sparkline draws the last hour on a grid of 60 by 20: a bar per minute for the gets, above a strip
-// for the upstream's level. It is empty without a history.
+// sparkline draws the last hour on a grid of 60 by 20: a bar per minute for the gets, and below it a
+// strip for the upstream's level. It returns nil for a nil hour.
 func sparkline(hour *admin.Hour) Node {
 	if hour == nil {
 		return nil
@@ -135,7 +136,7 @@ func sparkline(hour *admin.Hour) Node {
 	}
 	for x, m := range hour {
 		if m.Gets > 0 {
-			// A single get beside many must remain visible.
+			// At least 1.5: a single get must be visible beside many.
 			height := max(1.5, barsHeight*float64(m.Gets)/float64(most))
 			failed := height * float64(m.Errors) / float64(m.Gets)
 			bar(&gets, x, barsHeight-height, height-failed)
@@ -147,32 +148,32 @@ func sparkline(hour *admin.Hour) Node {
 		}
 	}
 	all, failed := hour.Sum()
-	said := "Last hour: " + count(all, "get")
+	label := "Last hour: " + count(all, "get")
 	if failed > 0 {
-		said += ", " + count(failed, "error")
+		label += ", " + count(failed, "error")
 	}
 	if bad := minutes[admin.Bad]; bad > 0 {
-		said += ", down for " + count(bad, "minute")
+		label += ", down for " + count(bad, "minute")
 	}
 	if poor := minutes[admin.Poor]; poor > 0 {
-		said += ", in trouble for " + count(poor, "minute")
+		label += ", in trouble for " + count(poor, "minute")
 	}
 	path := func(class, data string) Node { return El("path", Class(class), Attr("d", data)) }
 	return SVG(Class("spark"), Attr("viewBox", "0 0 60 20"), Attr("preserveAspectRatio", "none"),
-		Role("img"), Aria("label", said), TitleEl(Text(said)), path("track", "M0 16h60v4h-60z"),
+		Role("img"), Aria("label", label), TitleEl(Text(label)), path("track", "M0 16h60v4h-60z"),
 		path("gets", gets.String()), path("errors", errors.String()),
 		path("good", strips[admin.Good].String()), path("poor", strips[admin.Poor].String()),
 		path("bad", strips[admin.Bad].String()))
 }
 
-// legend explains the sparkline.
+// legend explains the colours of the sparklines.
 func legend() Node {
 	return Raw(`<p class="legend quiet">The last hour, minute by minute: <i class="gets"></i> gets, ` +
 		`<i class="errors"></i> of them errors; beneath, <i class="good"></i> up, <i class="poor"></i> ` +
 		`in trouble, <i class="bad"></i> down, <i class="track"></i> not known</p>`)
 }
 
-// bar appends a bar to the data of a path.
+// bar appends a bar to the data of an SVG path, unless its height is 0.
 func bar(path *strings.Builder, x int, y, height float64) {
 	if height > 0 {
 		fmt.Fprintf(path, "M%d %.1fh.8v%.1fh-.8z", x, y, height)

@@ -10,7 +10,7 @@ import (
 	"github.com/promptweir/promptweir/gateway/audit"
 )
 
-// usage shows the use of the prompts, unused prompts first.
+// usage shows the use of the prompts, the longest unused first.
 func (c *console) usage(r *http.Request, p *page) (Node, error) {
 	query, err := admin.ReadQuery(r)
 	if err != nil {
