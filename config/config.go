@@ -71,7 +71,7 @@ type Place struct {
 	Line int
 }
 
-// String returns a location as FILE:LINE.
+// String returns a location as FILE:LINE, or as FILE without a line.
 func (p Place) String() string {
 	if p.Line == 0 {
 		return p.File

@@ -118,7 +118,7 @@ type Finding = hclread.Finding
 // NewDiagnostics converts findings, in their order.
 func NewDiagnostics(findings []Finding) Diagnostics { return Diagnostics{hclread.NewReport(findings)} }
 
-// Suggest ends a sentence about an unknown name: with a question for the nearest known name, or with a period.
+// Suggest returns the end of a sentence about an unknown name: ". Did you mean …?" with the nearest known name, or ".".
 func Suggest(name string, known []string) string { return hclread.Suggest(name, known) }
 
 // Formatted is one file of a configuration, original and canonical.

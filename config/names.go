@@ -178,8 +178,8 @@ func checkPrefix(s string) error {
 	return checkCharacters(s)
 }
 
-// checkCharacters refuses invisible characters, and symbols: with them, one team could imitate the names of
-// another. HCL has composed s (NFC), so each letter has one spelling.
+// checkCharacters refuses invisible characters, and symbols beyond ASCII: with them, one team could imitate the
+// names of another. HCL has composed s (NFC), so each letter has one spelling.
 func checkCharacters(s string) error {
 	hidden, hides := HiddenIn(s)
 	for _, r := range s {

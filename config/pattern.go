@@ -40,7 +40,7 @@ type Pattern struct {
 	byKind bool
 }
 
-// ParsePattern compiles a pattern. The error quotes it.
+// ParsePattern compiles a pattern. The error quotes the pattern.
 func ParsePattern(s string) (Pattern, error) {
 	p, err := parsePattern(s)
 	if err != nil {

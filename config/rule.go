@@ -90,7 +90,7 @@ func decodeHide(b *hclread.Block) Rule {
 	return r
 }
 
-// SelectorKind is the part of a selector before the colon.
+// SelectorKind is the part of a selector before the colon, or "*".
 type SelectorKind string
 
 // The kinds of selector.

@@ -208,8 +208,8 @@ var (
 	namedWord = hclread.Lazily(`^(-{0,2}([A-Za-z_][A-Za-z0-9_-]*)(?:=|: *))(.+)$`)
 	// passwordInside matches a password in a URL or in a connection string within a text.
 	passwordInside = hclread.Lazily(`(?i)://[^\s/?#@:"']*:([^\s/?#"']+)@|;\s*` + passwordName + `([^;\n"']+)|\b` + passwordName + `([^\s;,&"']+)`)
-	// joinedPassword matches a word such as mysql's -pPASSWORD, but no number, address or path. It also matches
-	// the flags in longFlag.
+	// joinedPassword matches a word such as mysql's -pPASSWORD, unless it has only digits and separators, like a port
+	// or an address. longFlag matches flags that begin with -p but contain no password.
 	joinedPassword = hclread.Lazily(`^-p([^=]*[^=\d.:/].*)$`)
 	longFlag       = hclread.Lazily(`^-(parallel|passthrough|path|pattern|persist|pid|plugin|poll|port|prefix|preset|` +
 		`pretty|print|prod|profile|project|protocol|provider|proxy|public|pull|push)`)

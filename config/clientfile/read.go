@@ -44,7 +44,7 @@ func (i input) note() string {
 	return i.description
 }
 
-// read returns the servers and the inputs of a file. It searches all members where some client has servers.
+// read returns the servers and the inputs of a file. It looks in each member in which a client may store servers.
 func read(f File) (clientConfig, error) {
 	root, err := parse(f.Content)
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 type Made struct {
 	// Text is the team's file.
 	Text []byte
-	// Secrets maps each variable in Text to the value of a client's file that it replaces.
+	// Secrets contains the values of the clients' files that variables replace in Text, by variable.
 	Secrets map[string]config.Secret
 	// Servers maps the labels of upstreams to their servers. It is empty without a [Machine].
 	Servers map[string]Server

@@ -186,8 +186,8 @@ func SecretMap[T any](
 // SameKey is the argument same of [SecretMap] if only equal keys are duplicates.
 func SameKey(key string) string { return key }
 
-// Object returns the entries of a map with values of any type. It reports an empty map, and returns nil for a
-// wrong one.
+// Object returns the entries of a map with values of any type. It reports an empty map and other types, and then
+// returns nil.
 func Object(b *Block, name string) map[string]cty.Value {
 	v, ok := eval(b, name, cty.DynamicPseudoType)
 	if !ok {

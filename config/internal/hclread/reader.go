@@ -107,7 +107,7 @@ func (r *Reader) Root() string { return r.root }
 // InFolder returns the path of a file relative to Root, with slashes.
 func (r *Reader) InFolder(path string) string { return Relative(r.root, path) }
 
-// Relative returns a path relative to a folder, with slashes.
+// Relative returns a path relative to a folder, with slashes. If that is impossible, it returns the path unchanged.
 func Relative(folder, path string) string {
 	relative, err := filepath.Rel(folder, path)
 	if err != nil {

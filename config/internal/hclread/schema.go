@@ -232,7 +232,7 @@ func aBlock(types []string) string {
 	return text + types[last] + " block"
 }
 
-// Suggest ends a sentence about an unknown name: with a question for the nearest known name, or with a period.
+// Suggest returns the end of a sentence about an unknown name: ". Did you mean …?" with the nearest known name, or ".".
 func Suggest(name string, known []string) string {
 	best := nearest(name, known)
 	if best == "" {
@@ -250,7 +250,7 @@ func Sentence(err error) string {
 	return text + "."
 }
 
-// nearest returns the known name that was probably meant, or "".
+// nearest returns the known name of which name is probably a misspelling, or "".
 func nearest(name string, known []string) string {
 	best, limit := "", len(name)/3+1 // one typo, and another one for every three letters
 	for _, k := range known {

@@ -128,7 +128,7 @@ func isEmpty[T any](b *Block, name string, dst *[]T, parse func(string) (T, erro
 	return len(*dst) == 0 && b.Reported() == before
 }
 
-// Custom is a field whose type and target have no constructor above.
+// Custom is a field with any decoder. kind is its type in the documentation.
 func Custom(kind string, target any, decode func(b *Block)) Field {
 	return Field{kind, target, func(b *Block, _ string) { decode(b) }}
 }
