@@ -70,7 +70,7 @@ type Connector struct {
 	// An upstream has either a server or a folder with prompts. The fields for the other kind are
 	// nil.
 	server *session.Server
-	calls  *call.Calls // to the server
+	calls  *call.Calls // makes the calls to the server
 	folder *folder
 
 	retired atomic.Bool
@@ -176,7 +176,7 @@ func (c *Connector) Retire(ctx context.Context) {
 }
 
 // Completes reports whether the server declared completions. Without a session it returns true,
-// because the call then waits for a session and finds out.
+// because the call then waits for a session and finds out. It is always true for files.
 func (c *Connector) Completes() bool {
 	return c.folder != nil || c.server.Completes()
 }

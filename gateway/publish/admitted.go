@@ -18,7 +18,7 @@ const maxReports = 100
 // admitted is the result of admitting one upstream's list. It is immutable once complete. A nil
 // result contains no prompts.
 type admitted struct {
-	// definitions are the upstream's list, in its form.
+	// definitions are the upstream's list, in the upstream's form.
 	definitions []jsontext.Value
 	rules       listRules
 	decisions   []*decision // one per definition
@@ -56,7 +56,7 @@ type decision struct {
 
 // findings are the problems of one definition.
 type findings struct {
-	unreadable error // reason why it is not a prompt
+	unreadable error // why the definition is not a prompt; nil for a prompt
 	reports    []catalog.Report
 }
 

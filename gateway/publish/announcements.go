@@ -33,7 +33,7 @@ func (a *announcements) add(next *snapshot.Snapshot) {
 	signal(a.wake)
 }
 
-// take returns the snapshots to announce, and whether some were dropped before them.
+// take returns the snapshots to announce. overrun reports whether earlier snapshots were dropped.
 func (a *announcements) take() (due []*snapshot.Snapshot, overrun bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -54,7 +54,7 @@ func (sub *Subscription) setPrincipal(principal policy.Principal) {
 	for {
 		s := p.Current()
 		audience := s.Policy.Audience(principal)
-		view := viewOf{s.Policy, audience, s.View(audience).Fingerprint(), s.Number()} // not under the lock
+		view := viewOf{s.Policy, audience, s.View(audience).Fingerprint(), s.Number()} // evaluate conditions outside of the lock
 		all.mu.Lock()
 		// If another snapshot is swapped in after this check, announceChanges finds this
 		// subscription, because it looks for subscriptions after the swap.

@@ -176,7 +176,7 @@ func (s *schemas) compiled(prompt string, declared *catalog.Argument, report fun
 	if compile, ok := s.cache.Get(key); ok {
 		return compile()
 	}
-	// Concurrent gets compile it, and log its errors, only once.
+	// Concurrent gets compile a schema, and log its errors, only once.
 	compile := sync.OnceValues(func() (*schema.Schema, error) {
 		compiled, err := schema.Compile(*declared.Schema)
 		if err != nil {

@@ -162,7 +162,7 @@ func (x *run) describeTarget(line *audit.Line) {
 	line.Prompt = x.target.name
 	switch line.Event {
 	case audit.Get:
-		if line.Prompt == "" { // refused before it was looked up
+		if line.Prompt == "" { // the request was refused before the lookup
 			line.Prompt, _ = r.Params.Text("name")
 		}
 		if arguments == nil {

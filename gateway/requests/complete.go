@@ -57,7 +57,7 @@ func (h *Handler) complete(ctx context.Context, x *run) (Result, error) {
 	x.outcome, err = x.callOwners(ctx, &x.call.relay)
 	refusal, refused := errors.AsType[*wire.Error](err)
 	switch {
-	case refused && refusal.Code == wire.MethodNotFound: // like a server without completions
+	case refused && refusal.Code == wire.MethodNotFound: // the same result as for a server without completions
 	case err != nil:
 		_, err = x.afterError(err, 0)
 		return Result{}, err

@@ -13,9 +13,9 @@
 //	                              sealLinks, form    ▼  │
 //	                              passedOn         Relay: progress, logs, server requests and replies
 //
-// A request meets its checks in this order: visibility, limits, arguments, upstream. No property of
-// an entry is consulted before its visibility, so that the response for a prompt that the caller
-// may not see is, byte for byte, the response for a prompt that does not exist.
+// A request meets its checks in this order: visibility, limits, arguments, upstream. Visibility is
+// checked before any other property of an entry. So the response is the same, byte for byte, for a
+// prompt that the caller may not see and for a prompt that does not exist.
 //
 // A Request does not change after its transport has made it. A run holds the state of the request
 // while it is handled. A Scope holds the resources to release; the transport closes it when the

@@ -22,10 +22,12 @@ import (
 
 // A get may end in an input_required result, which the client answers by repeating the get with its
 // replies (2026-07-28, Multi Round-Trip Requests). Between a client and an upstream of that
-// revision, server requests and replies pass unchanged. The upstream's requestState does not: the
-// gateway seals it together with the caller, the prompt, the arguments and the upstream, so that a
-// client can return it only with the same get. A legacy client gets the server requests during its
-// get, and the gateway repeats the call; for a modern client and a legacy upstream see parked.go.
+// revision, server requests and replies pass unchanged, but the upstream's requestState is sealed.
+// The seal covers the caller, the prompt, the arguments and the upstream, so that a client can
+// return the state only with the same get.
+//
+// A legacy client gets the server requests during its get, and the gateway repeats the call. For a
+// modern client and a legacy upstream see parked.go.
 
 // stateLifetime is the time that a client has to return with its replies.
 const stateLifetime = 10 * time.Minute

@@ -124,7 +124,7 @@ func (l *limits) acquireHere(principal string, blocks []*config.Limit, rated boo
 	for _, block := range blocks {
 		b := l.bucket(keyOf(block, principal))
 		reservation, wait := b.acquire(now, rated)
-		if wait > 0 { // undo: the request does not count
+		if wait > 0 { // undo the counting in the earlier blocks
 			for _, a := range c {
 				if a.reservation != nil {
 					// Cancel at the time of the reservation: later, rate would count the token as

@@ -157,7 +157,7 @@ func (x *run) sealLinks(ctx context.Context, result jsontext.Value) jsontext.Val
 			return value
 		// Clients expect the content under the uri that they requested.
 		case x.target.linked && uri == own:
-			return wire.Quote(asked) // not sealed again: it may have an older key
+			return wire.Quote(asked) // do not seal again: the client's uri may have an older key
 		}
 		if sealed++; sealed <= maxLinks && len(uri) <= maxLink {
 			token := x.snapshot.Sealer.SealLink(x.caller.Principal.Key(), seal.Link{Owner: owner, Prompt: prompt, URI: uri})
@@ -200,12 +200,12 @@ func isForClients(uri string) bool {
 // stays fresh for the time that the server returned, but at most as long as a list, because policy
 // may change.
 func (x *run) cacheableRead(result upstream.Result) upstream.Result {
-	// Results between two legacy peers have no hints, and neither has a result that requires input.
+	// Neither a result between two legacy peers nor a result that requires input has cache hints.
 	if !x.r.Modern() && !wire.Modern(result.Revision) || wire.KindOf(result.JSON, "contents") != '[' {
 		return result
 	}
 	members := wire.Members(result.JSON)
-	ttl, _ := wire.Int(members.Get("ttlMs")) // absent from a server of another era
+	ttl, _ := wire.Int(members.Get("ttlMs")) // a legacy server sends none
 	most, _ := cacheHints(x.snapshot, x.snapshot.Policy.Audience(x.caller.Principal), false)
 	fresh := max(0, min(time.Duration(ttl)*time.Millisecond, most))
 	result.JSON = x.era.cacheable(withoutHints(members), fresh, "private").JSON()

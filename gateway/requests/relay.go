@@ -153,7 +153,7 @@ func (x *run) relayNotification(ctx context.Context, method string, params jsont
 		if r.LogLevel == "" || wire.Severity(level) < wire.Severity(r.LogLevel) {
 			return
 		}
-	// Only 2025-11-25 has this notification. 2026-07-28 requires input by results.
+	// Only 2025-11-25 has this notification. In 2026-07-28, results ask for input.
 	case wire.ElicitComplete:
 		if r.Revision != wire.Rev20251125 {
 			return

@@ -4,9 +4,11 @@ import "github.com/promptweir/promptweir/gateway/edge"
 
 // Scope holds the resources of a request until its response is written. Code that acquires a
 // resource for the request adds it here at once. The transport makes the scope and closes it when
-// the response is written. Two resources are released earlier: the copies of a file that was read,
-// when the result exists, and the request's id over stdio and HTTP+SSE, just before the write,
-// because its client may then use the id again. The zero value holds nothing.
+// the response is written. The zero value holds nothing.
+//
+// Two resources are released earlier. The copies of a file that was read are released when the
+// result exists. Over stdio and HTTP+SSE, the request's id is released just before the write,
+// because the client may use the id again after it.
 type Scope struct {
 	// Connection is the memory of a request over HTTP/2 besides its body. Message is the memory of
 	// a large message.

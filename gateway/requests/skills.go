@@ -102,7 +102,7 @@ func (h *Handler) read(ctx context.Context, x *run) (Result, error) {
 		return Result{}, err
 	case x.r.readsLink(x.snapshot):
 		return h.get(ctx, x)
-	case !supports(x.snapshot, x.r.Revision, wire.SkillsGet): // only links can be read
+	case !supports(x.snapshot, x.r.Revision, wire.SkillsGet): // without skills, only links can be read
 		return Result{}, x.era.unknownResource(uri)
 	}
 	entry, owners, file, err := h.findFile(ctx, x, uri)

@@ -68,7 +68,7 @@ func newInstruments() *instruments {
 		metric.WithExplicitBucketBoundaries(0.001, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5,
 			1, 2, 5, 10, 30, 60, 120, 300))
 	if err != nil {
-		otel.Handle(err) // only for an invalid name, beside a no-op instrument
+		otel.Handle(err) // the name is invalid, and the instrument is a no-op
 	}
 	kinds := map[methodOf]*operationKind{}
 	for method := range knownMethods {

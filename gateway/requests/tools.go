@@ -25,9 +25,9 @@ const (
 	toolGet  = "get_prompt"
 )
 
-// tools contains the definitions of the tools. Only list_prompts has an outputSchema: some hosts
-// show a model only the content of a result, others only its structuredContent, and a get's text
-// would be in only one of them.
+// tools contains the definitions of the tools. Only list_prompts has an outputSchema. A get's text
+// would be in only one of content and structuredContent, and some hosts show a model only the one,
+// others only the other.
 const tools = `[{"name":"list_prompts","title":"List prompts","description":` +
 	`"Lists the prompts that get_prompt can get: instructions that people wrote for recurring tasks. With a query, only those ` +
 	`that have one of its words in their name, title or description.",` +
@@ -54,8 +54,8 @@ const (
 
 // toolCall is the tool that a request calls.
 type toolCall struct {
-	name  string // empty for none
-	query string // of list_prompts
+	name  string // empty if the request calls no tool
+	query string // the query of list_prompts
 	// refusal is the error for an unknown tool or invalid arguments.
 	refusal *wire.Error
 }

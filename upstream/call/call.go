@@ -153,7 +153,7 @@ func (k *call) attempts() (result client.Result, err error) {
 			again, err = k.changesEra(&a, err)
 		}
 		end := outcomeOf(err)
-		isLost := end.Lost && !end.Started // the server has processed nothing
+		isLost := end.Lost && !end.Started // if true, the server has processed nothing
 		switch {
 		case again: // send in the other era
 			continue

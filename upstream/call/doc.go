@@ -16,9 +16,9 @@
 //     input, other calls may use the slot and the deadline is paused (relayDuring).
 //   - send reports the start and the end of each request to the breaker. Each session begins with a
 //     closed breaker. The table at outcome defines how an error counts.
-//   - The loop ends with an answer, when a part of an answer has arrived or the client was asked
-//     for input, when the caller has left, after the attempts that the retry block allows, at the
-//     deadline, when the breaker is open, and during a pause that the server asked for.
+//   - The loop ends with an answer, and after the attempts that the retry block allows. It ends
+//     earlier if part of an answer has arrived, the client was asked for input, the caller has left,
+//     the deadline has passed, the breaker is open, or the server asked for a pause.
 //   - A lost session is replaced once in each attempt, and the era is changed once on each session.
 //   - The queue adapts its limit of calls in flight to their outcomes, between 1 and the upstream's
 //     concurrency. So a server under ten times the load that it can handle still answers at nearly its

@@ -174,7 +174,7 @@ func (s *slot) release(o outcome) {
 	q.endLocked()
 }
 
-// joinLocked appends a call to its caller's line.
+// joinLocked appends a call to its caller's line. It returns [errQueueFull] if too many calls wait.
 func (q *queue) joinLocked(s *slot, caller Caller) (*waiter, error) {
 	own := &line{caller: keyOf(caller)}
 	if i := slices.IndexFunc(q.lines, func(l *line) bool { return l.caller == own.caller }); i >= 0 {

@@ -88,7 +88,8 @@ func (p *parser) custom(d *document) error {
 	return nil
 }
 
-// toml converts a TOML file to a document.
+// toml reads a TOML file. It returns the prompt's text as a document, and sets the prompt's
+// description.
 func (p *parser) toml(d *document) (*document, error) {
 	if len(d.content) > maxTOML {
 		return nil, wrong(0, "it is larger than %d bytes; shorten it", maxTOML)

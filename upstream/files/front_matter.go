@@ -43,7 +43,7 @@ func split(content string) (front, text string, textLine int, err error) {
 // field is one entry of a mapping in front matter.
 type field struct {
 	name  string
-	line  int // in the file
+	line  int // the line in the file
 	value *yaml.Node
 }
 
@@ -64,7 +64,7 @@ func parseFrontMatter(front string) ([]field, error) {
 		}
 		return nil, notYAML(front, line, yamlLine().ReplaceAllString(err.Error(), ""))
 	}
-	if len(document.Content) == 0 { // only comments
+	if len(document.Content) == 0 { // the front matter has only comments
 		return nil, nil
 	}
 	// Refuse a second document: hosts that read line by line would find fields in it that this
@@ -128,7 +128,7 @@ func fieldsOf(node *yaml.Node) ([]field, error) {
 		if name.Kind != yaml.ScalarNode {
 			return nil, wrong(name.Line+1, "a name must be a word")
 		}
-		if name.Tag == "!!merge" { // hosts read the contents as fields
+		if name.Tag == "!!merge" { // hosts would read the merged entries as fields
 			return nil, wrong(name.Line+1, "the merge key << is not supported; write the values themselves")
 		}
 		if seen[name.Value] {

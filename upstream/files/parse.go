@@ -100,9 +100,9 @@ type parser struct {
 	inclusions      int
 }
 
-// parse reads the prompt of a file. Problems are sorted by location, with paths as shown returns
-// them. The prompt is nil if there is a [Broken] problem, or if people cannot choose the prompt. If
-// key.texts is true, the definition contains the hash of the prompt's text.
+// parse reads the prompt of a file. Problems are sorted by location; shown returns the path for a
+// location. The prompt is nil if there is a [Broken] problem, or if people cannot choose the
+// prompt. If key.texts is true, the definition contains the hash of the prompt's text.
 func parse(key entryKey, r reader, shown func(string) string) (*Prompt, []Problem) {
 	p := &parser{
 		path: key.path, sign: key.sign, reader: r, text: builder{role: "user"},
@@ -119,7 +119,7 @@ func parse(key entryKey, r reader, shown func(string) string) (*Prompt, []Proble
 
 func (p *parser) prompt(texts bool) (prompt *Prompt, err error) {
 	defer func() {
-		if broke := recover(); broke != nil { // for example in the YAML and TOML libraries
+		if broke := recover(); broke != nil { // a panic, for example in the YAML and TOML libraries
 			err = wrong(0, "reading it failed (%v); please report that, and write it in another way", broke)
 		}
 	}()

@@ -224,7 +224,7 @@ func (s *skillFolder) uri(folder, file string) string {
 	return s.root + "/" + escaped(strings.TrimPrefix(file, folder+"/"))
 }
 
-// addSkills adds the skills of a block to its list.
+// addSkills adds the definitions, files and problems of a block's skills to the block's list.
 func (b *block) addSkills(l *List) {
 	for _, key := range b.found {
 		file, s := key.path, b.skills[key.path]

@@ -67,7 +67,7 @@ func (p *pass) find(b *block) (found []entryKey, idle []string, err error) {
 		case f.IsDir():
 			return nil
 		case !matches(key):
-			return fs.SkipDir // a link with a matching name may lead to the same file
+			return fs.SkipDir // skip only this path: a link with a matching name may lead to the same file
 		case len(found) == b.upstream.MaxPrompts:
 			return failed("Too many prompts", "there are more files than max_prompts = %d; raise it, or narrow the patterns", len(found))
 		}

@@ -208,8 +208,8 @@ const maxClipped = 64
 // maxFew bounds the names that are compared one by one. More names go into a map.
 const maxFew = 16
 
-// nameSet is the set of an object's names. Few names are the scanner's names from index outer on. If there are more than maxFew, or one
-// contains an escape, the map many contains all.
+// nameSet is the set of an object's names. Up to maxFew names without escapes are in scanner.names, from index outer on. For other objects,
+// all names are in the map many.
 type nameSet struct {
 	outer int
 	many  map[string]struct{}
