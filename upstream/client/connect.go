@@ -174,9 +174,9 @@ func (d *Dialer) newTransport(server config.Upstream) (transport, error) {
 		d.output.Store(&child.output)
 		return child, nil
 	case config.SSE:
-		return newSSETransport(d.http, server.Timeout, d.logger), nil
+		return newSSETransport(d.http, d.logger), nil
 	default:
-		return newHTTPTransport(d.http, server.Timeout, d.logger), nil
+		return newHTTPTransport(d.http, d.logger), nil
 	}
 }
 

@@ -21,7 +21,7 @@ const response7 = `{"jsonrpc":"2.0","id":7,"result":{"b":2.50,"a":"\u00e9"}}`
 
 // streamed reads a stream and returns the response with id 7 and the other messages.
 func streamed(stream io.Reader, maxMessage int) (answer wire.Message, said []wire.Message, err error) {
-	t := newHTTPTransport(&httpClient{maxMessage: maxMessage, target: new(url.URL)}, time.Second, slog.New(slog.DiscardHandler))
+	t := newHTTPTransport(&httpClient{maxMessage: maxMessage, target: new(url.URL)}, slog.New(slog.DiscardHandler))
 	response, err := t.readStream(stream, &streamPosition{}, expected{id: "7"}, func(m *wire.Message) { said = append(said, *m) })
 	if err == nil {
 		answer = *response

@@ -26,8 +26,6 @@ const sessionEndTimeout = 2 * time.Second
 // stream carries the server's messages outside of calls.
 type httpTransport struct {
 	http *httpSession
-	// handshakeTimeout bounds each request of the handshake.
-	handshakeTimeout time.Duration
 
 	receive func(*wire.Message)
 	agreed  atomic.Pointer[agreedHeaders]
@@ -51,10 +49,9 @@ type agreedHeaders struct {
 	post *http1.Head
 }
 
-func newHTTPTransport(client *httpClient, handshakeTimeout time.Duration, logger *slog.Logger) *httpTransport {
+func newHTTPTransport(client *httpClient, logger *slog.Logger) *httpTransport {
 	t := &httpTransport{
-		http: &httpSession{httpClient: client}, handshakeTimeout: handshakeTimeout, idleTime: newIdleTime(),
-		lost: make(chan struct{}), logger: logger,
+		http: &httpSession{httpClient: client}, idleTime: newIdleTime(), lost: make(chan struct{}), logger: logger,
 	}
 	t.setHeaders("", "")
 	return t
@@ -106,13 +103,7 @@ func (t *httpTransport) roundTrip(ctx context.Context, r *request) error {
 	agreed := t.agreed.Load()
 	// A handshake is not repeated, because it opens a session. A relayed request is not repeated,
 	// because the client may have been asked. server/discover may be: it has no effect.
-	mayRepeat := r.onMessage == nil
-	if agreed.revision == "" {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, t.handshakeTimeout)
-		defer cancel()
-		mayRepeat = r.method != wire.Initialize
-	}
+	mayRepeat := r.onMessage == nil && r.method != wire.Initialize
 	reached := stageBody
 	came, err := t.http.send(ctx, agreed.post, r.fields(agreed.revision), r.body(), mayRepeat)
 	if err == nil {

@@ -10,7 +10,6 @@ import (
 	"net/url"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/promptweir/promptweir/upstream/wire"
 )
@@ -26,8 +25,6 @@ import (
 type sseTransport struct {
 	mux
 	http *httpSession
-	// handshakeTimeout bounds the opening of the stream, and each request of the handshake.
-	handshakeTimeout time.Duration
 
 	// opened is closed once endpoint is known. Messages can be sent from then on.
 	opened   chan struct{}
@@ -37,10 +34,8 @@ type sseTransport struct {
 	reading sync.WaitGroup
 }
 
-func newSSETransport(client *httpClient, handshakeTimeout time.Duration, logger *slog.Logger) *sseTransport {
-	return &sseTransport{
-		http: &httpSession{httpClient: client}, mux: newMux(logger), handshakeTimeout: handshakeTimeout, opened: make(chan struct{}),
-	}
+func newSSETransport(client *httpClient, logger *slog.Logger) *sseTransport {
+	return &sseTransport{http: &httpSession{httpClient: client}, mux: newMux(logger), opened: make(chan struct{})}
 }
 
 func (t *sseTransport) start(receive func(*wire.Message)) {
@@ -123,11 +118,6 @@ func origin(u *url.URL) string {
 }
 
 func (t *sseTransport) roundTrip(ctx context.Context, r *request) error {
-	if t.revision() == "" {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, t.handshakeTimeout)
-		defer cancel()
-	}
 	err := t.await(ctx, r, func(ctx context.Context, message []byte) error { return t.post(ctx, message, r.assertion) })
 	// As over Streamable HTTP, a 404 ends the session only for ping and prompts/list.
 	if status, ok := errors.AsType[*StatusError](err); ok && status.Status == http.StatusNotFound && t.revision() != "" && (r.method == wire.Ping || r.method == wire.PromptsList) {

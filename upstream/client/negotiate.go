@@ -142,8 +142,14 @@ func (s *Session) initialize(ctx context.Context, protocol string) (agreement, e
 	return agreement{revision, result.Object("capabilities")}, nil
 }
 
-// handshake sends a request of the handshake and returns the result's members.
+// handshake sends a request of the handshake and returns the result's members. Over HTTP, each request has the
+// upstream's timeout. A child process may still be starting, so only limitHandshake bounds its requests.
 func (s *Session) handshake(ctx context.Context, r *request) (wire.Object, error) {
+	if s.server.Transport != config.Stdio {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, s.server.Timeout)
+		defer cancel()
+	}
 	r.id = s.lastID.Add(1)
 	if err := s.transport.roundTrip(ctx, r); err != nil {
 		if status, ok := errors.AsType[*StatusError](err); ok {
