@@ -157,16 +157,13 @@ func (d *Dialer) failure(err error) error {
 	return &dialerError{d.mask.Error(err), d}
 }
 
+// explain returns the first cause that fits. Each function returns the zero Cause for an error that it does not know.
 func (d *Dialer) explain(err error) Cause {
 	// The more specific functions come first: a TLS alert, for example, is a net.OpError as well.
-	for _, explain := range []func(error) (Cause, bool){
-		d.childCause, d.tokenCause, proxyCause, d.tlsCause, d.timeoutCause, d.networkCause, d.statusCause, d.answerCause,
-	} {
-		if c, ok := explain(err); ok {
-			return c
-		}
-	}
-	return UnexplainedFailure.Cause(err.Error())
+	return cmp.Or(
+		d.childCause(err), helperCause(err), d.tlsCause(err), d.timeoutCause(err), d.networkCause(err), d.statusCause(err), d.answerCause(err),
+		UnexplainedFailure.Cause(err.Error()),
+	)
 }
 
 // shownAddress returns the host and port of the server, unless they are sensitive.
@@ -199,29 +196,29 @@ func (d *Dialer) visibleURL() *url.URL {
 }
 
 // childCause explains why a child process does not serve.
-func (d *Dialer) childCause(err error) (Cause, bool) {
+func (d *Dialer) childCause(err error) Cause {
 	if d.server.Transport != config.Stdio {
-		return Cause{}, false
+		return Cause{}
 	}
 	program, said := d.server.Program(), d.output.Load()
 	if start, ok := errors.AsType[*startError](err); ok {
-		return startCause(program, d.server.Command[0], start.err), true
+		return startCause(program, d.server.Command[0], start.err)
 	}
 	if exit, ok := errors.AsType[*exitError](err); ok {
 		kind := Exited
 		if exit.atOnce {
 			kind = ExitedAtOnce
 		}
-		return kind.Cause(program, exit.status, exit.said), true
+		return kind.Cause(program, exit.status, exit.said)
 	}
 	waited, ok := errors.AsType[*stageError](err)
 	switch {
 	case !ok || !errors.Is(err, context.DeadlineExceeded):
-		return Cause{}, false
+		return Cause{}
 	case said.garbage() != "":
-		return NotMessages.Cause(program, quoted(said.garbage())), true
+		return NotMessages.Cause(program, quoted(said.garbage()))
 	}
-	return SilentChild.Cause(program, waited.method, d.waited(waited)), true
+	return SilentChild.Cause(program, waited.method, d.waited(waited))
 }
 
 // waited returns how long a request has waited.
@@ -259,57 +256,51 @@ func startCause(program, path string, err error) Cause {
 	return CommandFailed.Cause(program, err)
 }
 
-// tokenCause explains why there is no access token.
-func (d *Dialer) tokenCause(err error) (Cause, bool) {
-	failed, ok := errors.AsType[*tokenEndpointError](err)
-	switch {
-	case !ok:
-		return Cause{}, false
-	case failed.isRefusal:
-		return TokenRefused.Cause(failed), true
+// helperCause explains a failure of the token endpoint or the egress proxy.
+func helperCause(err error) Cause {
+	if failed, ok := errors.AsType[*tokenEndpointError](err); ok {
+		if failed.isRefusal {
+			return TokenRefused.Cause(failed)
+		}
+		return TokenNotFetched.Cause(failed)
 	}
-	return TokenNotFetched.Cause(failed), true
-}
-
-// proxyCause explains why there is no connection to the egress proxy, or through it.
-func proxyCause(err error) (Cause, bool) {
 	if failed, ok := errors.AsType[*proxyError](err); ok {
-		return ProxyFailed.Cause(failed), true
+		return ProxyFailed.Cause(failed)
 	}
-	return Cause{}, false
+	return Cause{}
 }
 
 // tlsCause explains why there is no TLS connection.
-func (d *Dialer) tlsCause(err error) (Cause, bool) {
+func (d *Dialer) tlsCause(err error) Cause {
 	if _, ok := errors.AsType[tls.RecordHeaderError](err); ok || errors.Is(err, http.ErrSchemeMismatch) {
-		return NoTLS.Cause(d.shownAddress()), true
+		return NoTLS.Cause(d.shownAddress())
 	}
 	if wrong, ok := errors.AsType[x509.HostnameError](err); ok {
-		return CertificateName.Cause(d.shownAddress(), d.certificateNames(wrong.Certificate)), true
+		return CertificateName.Cause(d.shownAddress(), d.certificateNames(wrong.Certificate))
 	}
 	if unknown, ok := errors.AsType[x509.UnknownAuthorityError](err); ok {
-		return CertificateIssuer.Cause(d.shownAddress(), issuer(unknown.Cert)), true
+		return CertificateIssuer.Cause(d.shownAddress(), issuer(unknown.Cert))
 	}
 	if invalid, ok := errors.AsType[x509.CertificateInvalidError](err); ok {
 		if invalid.Reason == x509.Expired {
-			return CertificateTime.Cause(d.shownAddress(), validity(invalid.Cert)), true
+			return CertificateTime.Cause(d.shownAddress(), validity(invalid.Cert))
 		}
-		return CertificateOther.Cause(d.shownAddress(), invalid), true
+		return CertificateOther.Cause(d.shownAddress(), invalid)
 	}
 	if unverified, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
-		return CertificateOther.Cause(d.shownAddress(), unverified.Err), true
+		return CertificateOther.Cause(d.shownAddress(), unverified.Err)
 	}
 	// crypto/tls exports no type for an alert of the server.
 	if alert, ok := errors.AsType[*net.OpError](err); ok && alert.Op == "remote error" {
 		if d.http.missesCertificate.Load() { // in TLS 1.2 the alert is "handshake failure", so the alert is not checked
-			return d.certificateMissing(), true
+			return d.certificateMissing()
 		}
 		if text := alert.Err.Error(); strings.Contains(text, "certificate") {
-			return CertificateRefused.Cause(d.shownAddress(), text), true
+			return CertificateRefused.Cause(d.shownAddress(), text)
 		}
-		return TLSRefused.Cause(d.shownAddress(), alert.Err), true
+		return TLSRefused.Cause(d.shownAddress(), alert.Err)
 	}
-	return Cause{}, false
+	return Cause{}
 }
 
 // certificateMissing explains that the server requires a client certificate.
@@ -350,34 +341,34 @@ func validity(c *x509.Certificate) string {
 }
 
 // networkCause explains why there is no connection.
-func (d *Dialer) networkCause(err error) (Cause, bool) {
+func (d *Dialer) networkCause(err error) Cause {
 	if unresolved, ok := errors.AsType[*resolveError](err); ok {
 		if unresolved.cause.IsNotFound {
-			return UnknownHost.Cause(d.shownAddress()), true
+			return UnknownHost.Cause(d.shownAddress())
 		}
-		return NameService.Cause(d.shownAddress(), unresolved.cause.Err), true
+		return NameService.Cause(d.shownAddress(), unresolved.cause.Err)
 	}
 	if guarded, ok := errors.AsType[*guardError](err); ok {
-		return AddressNotAllowed.Cause(guarded), true
+		return AddressNotAllowed.Cause(guarded)
 	}
 	dial, dialed := errors.AsType[*net.OpError](err)
 	dialed = dialed && dial.Op == "dial"
 	switch {
 	case errors.Is(err, syscall.ECONNREFUSED):
-		return ConnectionRefused.Cause(d.shownAddress()), true
+		return ConnectionRefused.Cause(d.shownAddress())
 	case errors.Is(err, syscall.EHOSTUNREACH), errors.Is(err, syscall.ENETUNREACH):
-		return NoRoute.Cause(d.shownAddress()), true
+		return NoRoute.Cause(d.shownAddress())
 	case dialed && dial.Timeout():
-		return ConnectTimeout.Cause(d.shownAddress(), dialTimeout), true
+		return ConnectTimeout.Cause(d.shownAddress(), dialTimeout)
 	case errors.Is(err, http1.ErrHandshakeTimeout):
-		return TLSTimeout.Cause(d.shownAddress(), dialTimeout), true
+		return TLSTimeout.Cause(d.shownAddress(), dialTimeout)
 	case errors.Is(err, http1.ErrWantsTLS):
-		return NeedsTLS.Cause(d.shownAddress()), true
+		return NeedsTLS.Cause(d.shownAddress())
 	case errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE), errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF),
 		errors.Is(err, errStreamEnded), errors.Is(err, net.ErrClosed):
-		return ConnectionBroke.Cause(d.shownAddress(), rootOf(err)), true
+		return ConnectionBroke.Cause(d.shownAddress(), rootOf(err))
 	}
-	return Cause{}, false
+	return Cause{}
 }
 
 // rootOf returns the innermost error. It contains no address.
@@ -389,49 +380,49 @@ func rootOf(err error) error {
 }
 
 // timeoutCause explains in which step a request timed out.
-func (d *Dialer) timeoutCause(err error) (Cause, bool) {
+func (d *Dialer) timeoutCause(err error) Cause {
 	waited, ok := errors.AsType[*stageError](err)
 	if !ok || !errors.Is(err, context.DeadlineExceeded) {
-		return Cause{}, false
+		return Cause{}
 	}
 	switch waited.stage {
 	case stageConnect:
-		return ConnectTimeout.Cause(d.shownAddress(), d.waited(waited)), true
+		return ConnectTimeout.Cause(d.shownAddress(), d.waited(waited))
 	case stageTLS:
-		return TLSTimeout.Cause(d.shownAddress(), d.waited(waited)), true
+		return TLSTimeout.Cause(d.shownAddress(), d.waited(waited))
 	case stageBody:
-		return EndOfAnswer.Cause(d.shownAddress(), waited.method, d.waited(waited)), true
+		return EndOfAnswer.Cause(d.shownAddress(), waited.method, d.waited(waited))
 	case stageStream:
-		return StreamTimeout.Cause(d.shownAddress(), d.waited(waited)), true
+		return StreamTimeout.Cause(d.shownAddress(), d.waited(waited))
 	case stageAnswer:
 	}
 	c := AnswerTimeout.Cause(d.shownAddress(), waited.method, d.waited(waited))
 	if waited.method == wire.Discover && d.negotiatesEra() {
 		c.Remedy = `find out why the server hangs; if it does not know the method, set protocol = "` + wire.LatestLegacy + `"`
 	}
-	return c, true
+	return c
 }
 
 // statusCause explains an HTTP status.
-func (d *Dialer) statusCause(err error) (Cause, bool) {
+func (d *Dialer) statusCause(err error) Cause {
 	status, ok := errors.AsType[*StatusError](err)
 	if !ok {
-		return Cause{}, false
+		return Cause{}
 	}
 	code, text := status.Status, http.StatusText(status.Status)
 	switch {
 	case status.tls.kind == NeedsTLS:
-		return NeedsTLS.Cause(d.shownAddress()), true
+		return NeedsTLS.Cause(d.shownAddress())
 	case status.tls.kind == CertificateMissing:
-		return d.certificateMissing(), true
+		return d.certificateMissing()
 	case status.tls.kind == CertificateRefused:
-		return CertificateRefused.Cause(d.shownAddress(), quoted(status.tls.text)), true
+		return CertificateRefused.Cause(d.shownAddress(), quoted(status.tls.text))
 	case code == http.StatusUnauthorized:
-		return d.credentialKind(status).Cause(status.shownChallenge()), true
+		return d.credentialKind(status).Cause(status.shownChallenge())
 	case code == http.StatusProxyAuthRequired:
-		return ProxyFailed.Cause("the egress proxy refuses the gateway (HTTP 407)"), true
+		return ProxyFailed.Cause("the egress proxy refuses the gateway (HTTP 407)")
 	case code == http.StatusForbidden:
-		return AccessDenied.Cause(status.shownChallenge()), true
+		return AccessDenied.Cause(status.shownChallenge())
 	case code == http.StatusNotFound, code == http.StatusGone, code == http.StatusMethodNotAllowed:
 		path := "in the URL"
 		if u := d.visibleURL(); u != nil {
@@ -441,23 +432,23 @@ func (d *Dialer) statusCause(err error) (Cause, bool) {
 		if d.server.TransportExplicit {
 			c.Remedy += ", or remove transport: the server may speak another one"
 		}
-		return c, true
+		return c
 	case status.AsksForPause():
-		return PauseWanted.Cause(status.retryAt.UTC().Format(time.RFC3339), code), true
+		return PauseWanted.Cause(status.retryAt.UTC().Format(time.RFC3339), code)
 	case code == http.StatusTooManyRequests:
-		return TooManyRequests.Cause(), true
+		return TooManyRequests.Cause()
 	case code == http.StatusBadGateway, code == http.StatusServiceUnavailable, code == http.StatusGatewayTimeout:
-		return BehindProxy.Cause(code, text), true
+		return BehindProxy.Cause(code, text)
 	case code/100 == 3:
 		to := ""
 		if status.location != "" && d.visibleURL() != nil {
 			to = ", to " + printable(status.location)
 		}
-		return Redirected.Cause(code, to), true
+		return Redirected.Cause(code, to)
 	case code/100 == 5:
-		return ServerFails.Cause(code, text), true
+		return ServerFails.Cause(code, text)
 	}
-	return RequestRefused.Cause(code, text), true
+	return RequestRefused.Cause(code, text)
 }
 
 // credentialKind returns the kind of cause of an HTTP 401.
@@ -482,25 +473,25 @@ func (d *Dialer) credentialKind(status *StatusError) Kind {
 }
 
 // answerCause explains a response that cannot be used.
-func (d *Dialer) answerCause(err error) (Cause, bool) {
+func (d *Dialer) answerCause(err error) Cause {
 	if nonsense, ok := errors.AsType[*ProtocolError](err); ok {
 		if nonsense.contentType == "text/html" || nonsense.contentType == "application/xhtml+xml" {
-			return WebPage.Cause(nonsense.contentType), true
+			return WebPage.Cause(nonsense.contentType)
 		}
 		c := NotMCP.Cause(nonsense.problem)
 		if nonsense.isOfRevision && !d.negotiatesEra() {
 			c.Remedy = "set protocol to a revision that the server speaks, or remove it"
 		}
-		return c, true
+		return c
 	}
 	if list, ok := errors.AsType[*ListError](err); ok {
-		return ListNotUsable.Cause(list), true
+		return ListNotUsable.Cause(list)
 	}
 	if answer, ok := errors.AsType[*wire.Error](err); ok {
-		return AnsweredWithError.Cause(fmt.Sprintf("%d %s", answer.Code, quoted(answer.Message))), true
+		return AnsweredWithError.Cause(fmt.Sprintf("%d %s", answer.Code, quoted(answer.Message)))
 	}
 	if errors.Is(err, ErrSessionLost) {
-		return SessionLost.Cause(), true
+		return SessionLost.Cause()
 	}
-	return Cause{}, false
+	return Cause{}
 }

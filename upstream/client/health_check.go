@@ -38,8 +38,6 @@ func (s *Session) Idle() time.Duration {
 // no answer, or if a lost session may explain the answer, see [Outcome]. Other answers are ignored:
 // many servers do not know ping.
 func (s *Session) CheckHealth(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, s.server.Timeout)
-	defer cancel()
 	_, err := ping(ctx, s)
 	_, isNonsense := errors.AsType[*ProtocolError](err)
 	_, isRefused := errors.AsType[*StatusError](err)
@@ -61,9 +59,10 @@ func (s *Session) Prove(ctx context.Context) error {
 	return err
 }
 
-// ping is [Session.Ping] with the deadline of ctx. It returns the result, which is the result of
-// server/discover in the modern era.
+// ping sends a ping to a legacy server and server/discover to a modern server, within the upstream's timeout.
 func ping(ctx context.Context, s *Session) (Result, error) {
+	ctx, cancel := context.WithTimeout(ctx, s.server.Timeout)
+	defer cancel()
 	method := wire.Ping
 	if wire.Modern(s.Revision) {
 		method = wire.Discover

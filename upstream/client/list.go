@@ -156,26 +156,17 @@ func requestPage(ctx context.Context, s *Session, method string, params wire.Obj
 	if p.definitions, err = wire.ParseArray(definitions); err != nil {
 		return p, &ProtocolError{problem: listMembers[method] + " is not an array"}
 	}
-	next := object.Get("nextCursor")
+	p.next = object.Get("nextCursor")
 	switch {
-	case next.Kind() == 'n', string(next) == `""` && !wire.Modern(s.Revision):
-		next = nil // an empty cursor is a cursor only in 2026-07-28
-	case next != nil && next.Kind() != '"':
+	case p.next.Kind() == 'n', string(p.next) == `""` && !wire.Modern(s.Revision):
+		p.next = nil // an empty cursor is a cursor only in 2026-07-28
+	case p.next != nil && p.next.Kind() != '"':
 		return p, &ProtocolError{problem: "nextCursor is not a string"}
 	}
-	p.next = next
-	if wire.Modern(s.Revision) {
-		p.ttl = ttl(object)
+	// Ignore zero. The schema requires the member, so servers without a TTL send zero.
+	milliseconds, err := strconv.ParseFloat(string(object.Get("ttlMs")), 64)
+	if err == nil && milliseconds > 0 && wire.Modern(s.Revision) {
+		p.ttl = time.Duration(min(milliseconds, maxTTL)) * time.Millisecond
 	}
 	return p, nil
-}
-
-// ttl returns how long the result stays fresh according to the server.
-func ttl(result wire.Object) time.Duration {
-	// Ignore zero. The schema requires the member, so servers without a TTL send zero.
-	milliseconds, err := strconv.ParseFloat(string(result.Get("ttlMs")), 64)
-	if err != nil || milliseconds <= 0 {
-		return 0
-	}
-	return time.Duration(min(milliseconds, maxTTL)) * time.Millisecond
 }

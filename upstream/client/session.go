@@ -264,8 +264,6 @@ func (s *Session) giveUp(ctx context.Context, id int64) {
 // Ping checks that the server still answers. An error is an answer too, unless it shows that the
 // session is lost: then Ping returns [ErrSessionLost].
 func (s *Session) Ping(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, s.server.Timeout)
-	defer cancel()
 	_, err := ping(ctx, s)
 	if o := OutcomeOf(err); o.Lost || o.Suspicious {
 		return err
@@ -283,8 +281,6 @@ func (s *Session) Recheck(ctx context.Context) error {
 	declared := s.Declared
 	switch {
 	case wire.Modern(s.Revision):
-		ctx, cancel := context.WithTimeout(ctx, s.server.Timeout)
-		defer cancel()
 		result, err := ping(ctx, s)
 		if o := OutcomeOf(err); o.Lost || o.Suspicious {
 			return err
