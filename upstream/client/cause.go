@@ -200,7 +200,7 @@ func (d *Dialer) childCause(err error) Cause {
 	if d.server.Transport != config.Stdio {
 		return Cause{}
 	}
-	program, said := d.server.Program(), d.output.Load()
+	program, output := d.server.Program(), cmp.Or(d.output.Load(), new(childOutput))
 	if start, ok := errors.AsType[*startError](err); ok {
 		return startCause(program, d.server.Command[0], start.err)
 	}
@@ -215,8 +215,8 @@ func (d *Dialer) childCause(err error) Cause {
 	switch {
 	case !ok || !errors.Is(err, context.DeadlineExceeded):
 		return Cause{}
-	case said.garbage() != "":
-		return NotMessages.Cause(program, quoted(said.garbage()))
+	case output.garbage() != "":
+		return NotMessages.Cause(program, quoted(output.garbage()))
 	}
 	return SilentChild.Cause(program, waited.method, d.waited(waited))
 }

@@ -56,8 +56,8 @@ type Dialer struct {
 // NewDialer returns a dialer. It contacts nothing until a session is opened.
 func NewDialer(server config.Upstream, opts Options) *Dialer {
 	mask := server.Mask()
-	logger := cmp.Or(opts.Logger, slog.New(slog.DiscardHandler))
-	masked := slog.New(&maskLog{logger.With(slog.String("upstream", server.Name)).Handler(), mask})
+	logger := cmp.Or(opts.Logger, slog.New(slog.DiscardHandler)).With(slog.String("upstream", server.Name))
+	masked := slog.New(&maskLog{logger.Handler(), mask})
 	d := &Dialer{
 		server: server, implementation: opts.implementation(), mask: mask,
 		logger: loglimit.New(masked, maxLogged),
@@ -75,7 +75,11 @@ func NewDialer(server config.Upstream, opts Options) *Dialer {
 func (d *Dialer) negotiatesEra() bool { return d.server.Protocol == "auto" || d.server.Protocol == "" }
 
 // CloseIdleConnections closes connections that no request uses.
-func (d *Dialer) CloseIdleConnections() { d.http.closeIdle() }
+func (d *Dialer) CloseIdleConnections() {
+	if d.http != nil {
+		d.http.network.CloseIdle()
+	}
+}
 
 // SlowStart returns the error that explains why an attempt has not opened a session after the given
 // time. The attempt goes on.
@@ -90,7 +94,7 @@ func (d *Dialer) SlowStart(after time.Duration) error {
 func (d *Dialer) Connect(ctx context.Context, opts SessionOptions) (*Session, error) {
 	s, err := d.connect(ctx, opts)
 	if err != nil {
-		d.http.closeIdle()
+		d.CloseIdleConnections()
 	}
 	return s, err
 }
@@ -101,7 +105,6 @@ func (d *Dialer) connect(ctx context.Context, opts SessionOptions) (*Session, er
 	s, err := d.open(ctx, server, opts)
 	switch {
 	case err == nil || ctx.Err() != nil:
-		return s, err
 	// Some legacy servers exit on an unknown method: start the server again, without the probe.
 	case errors.Is(err, errProbeFatal):
 		server.Protocol = anyLegacy

@@ -58,7 +58,7 @@ type StatusError struct {
 	retryAt time.Time
 	// unnamed is a JSON-RPC error in the body that is not the server's answer to the request: it
 	// has no id, or the status says more.
-	unnamed *wire.Error
+	unnamed error
 	// challenge is the WWW-Authenticate of a refusal, and location the target of a redirect. Both
 	// are texts of the server.
 	challenge, location string
@@ -84,12 +84,7 @@ func (e *StatusError) Error() string {
 	return text
 }
 
-func (e *StatusError) Unwrap() error {
-	if e.unnamed == nil { // a nil *wire.Error in an error would not be nil
-		return nil
-	}
-	return e.unnamed
-}
+func (e *StatusError) Unwrap() error { return e.unnamed }
 
 // shownChallenge returns the challenge as a continuation of "HTTP 401"; empty for none.
 func (e *StatusError) shownChallenge() string {
@@ -241,10 +236,9 @@ var serverRequestRefusals = []struct { //nolint:gochecknoglobals // a constant t
 // is empty for any other error, and if a notification about the request was relayed to the client.
 func RefusedServerRequest(err error) (sdk string) {
 	answer, ok := errors.AsType[*wire.Error](err)
-	if _, started := errors.AsType[*startedError](err); !ok || started {
-		return ""
-	}
-	if _, relayed := errors.AsType[*relayedError](err); relayed {
+	_, started := errors.AsType[*startedError](err)
+	_, relayed := errors.AsType[*relayedError](err)
+	if !ok || started || relayed {
 		return ""
 	}
 	for _, refusal := range serverRequestRefusals {

@@ -176,7 +176,11 @@ func (r *eventReader) addField(line []byte) {
 // finish returns the current event.
 func (r *eventReader) finish() event {
 	if r.id != "" {
-		r.position.advance(r.id)
+		r.position.lastEventID = r.id
+	}
+	// An id that does not fit in a header cannot be used to resume.
+	if len(r.id) > maxEventID || strings.ContainsFunc(r.id, unicode.IsControl) {
+		r.position.lastEventID = ""
 	}
 	e := event{kind: r.kind}
 	if r.data != nil {
@@ -197,15 +201,6 @@ type streamPosition struct {
 	// stream.
 	stopped time.Time
 	opened  bool
-}
-
-// advance moves the position to an event.
-func (p *streamPosition) advance(id string) {
-	// An id that does not fit in a header cannot be used to resume.
-	if len(id) > maxEventID || strings.ContainsFunc(id, unicode.IsControl) {
-		id = ""
-	}
-	p.lastEventID = id
 }
 
 const (

@@ -193,11 +193,8 @@ func (t *httpTransport) readResponse(came *httpResponse, r *request) (err error)
 // request's id, that is the server's answer, unless the status refuses the caller, asks for a pause
 // or may mean a lost session.
 func (t *httpTransport) readRefusal(came *httpResponse, method, id string) (*wire.Message, error) {
-	refusal := came.statusError()
-	var (
-		message = new(wire.Message)
-		answer  *wire.Error
-	)
+	refusal, message := came.statusError(), new(wire.Message)
+	var answer *wire.Error
 	raw, err := came.readAll(t.http.maxMessage)
 	// Set it even if the rest broke off: a server that refuses TLS has not read the request.
 	refusal.tls = tlsRefusalIn(came.StatusCode, raw)

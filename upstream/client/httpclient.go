@@ -105,14 +105,6 @@ func newHTTPClient(server *config.Upstream, opts Options) *httpClient {
 	return c
 }
 
-// closeIdle closes connections that no request uses, and all other connections when their request
-// has ended. The client of a child process is nil, and has no connections.
-func (c *httpClient) closeIdle() {
-	if c != nil {
-		c.network.CloseIdle()
-	}
-}
-
 // newHead returns the head of requests to a URL. It has the headers of every request, and the
 // headers that set adds.
 func (c *httpClient) newHead(method string, to *url.URL, set func(http.Header)) *http1.Head {
@@ -300,7 +292,6 @@ func (b *gzipBody) Read(p []byte) (n int, err error) {
 			err = &ProtocolError{problem: "the response is not compressed as its Content-Encoding says: " + err.Error()}
 		}
 		if err != nil {
-			b.decoded = nil
 			return 0, err
 		}
 	}

@@ -154,7 +154,9 @@ func (t *sseTransport) post(ctx context.Context, message []byte, assertion Asser
 	default:
 	}
 	head := t.http.newHead(http.MethodPost, t.endpoint, func(header http.Header) {
-		assertion.set(header)
+		if assertion.Value != "" {
+			header.Set(assertion.Header, assertion.Value)
+		}
 		header.Set("Content-Type", wire.ContentJSON)
 		if revision := t.revision(); revision != "" {
 			header.Set(wire.HeaderProtocolVersion, revision)

@@ -243,6 +243,5 @@ func promptless(capabilities wire.Object) *Cause {
 	if len(declared) == 0 {
 		what = "it declares nothing"
 	}
-	c := NoPromptsOffered.Cause(wire.Clip(what, maxQuoted))
-	return &c
+	return new(NoPromptsOffered.Cause(wire.Clip(what, maxQuoted)))
 }

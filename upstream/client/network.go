@@ -13,26 +13,24 @@ import (
 	"github.com/promptweir/promptweir/upstream/system"
 )
 
-const (
-	// dialTimeout bounds the time to connect, and again the TLS handshake.
-	dialTimeout = 5 * time.Second
-)
+// dialTimeout bounds the time to connect, and again the TLS handshake.
+const dialTimeout = 5 * time.Second
 
 // newDialer returns the dialer of connections to a server.
 func newDialer(dialGuard func(address string) error) *net.Dialer {
-	dialer := &net.Dialer{Timeout: dialTimeout, KeepAliveConfig: net.KeepAliveConfig{
-		Enable: true, Idle: keepAliveIdle, Interval: keepAliveInterval, Count: keepAliveCount,
-	}}
-	dialer.Control = func(_, address string, connection syscall.RawConn) error {
-		// This is the address after name resolution, so that no DNS name gets around the guard.
-		if dialGuard != nil {
-			if err := dialGuard(address); err != nil {
-				return &guardError{err}
+	return &net.Dialer{
+		Timeout:         dialTimeout,
+		KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: keepAliveIdle, Interval: keepAliveInterval, Count: keepAliveCount},
+		Control: func(_, address string, connection syscall.RawConn) error {
+			// The guard sees the address after name resolution, so that no DNS name gets around it.
+			if dialGuard != nil {
+				if err := dialGuard(address); err != nil {
+					return &guardError{err}
+				}
 			}
-		}
-		return system.SetUserTimeout(connection, userTimeout)
+			return system.SetUserTimeout(connection, userTimeout)
+		},
 	}
-	return dialer
 }
 
 // guardError is the dial guard's refusal of an address.

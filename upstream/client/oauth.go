@@ -2,6 +2,7 @@ package client
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto"
 	"crypto/ecdsa"
@@ -227,8 +228,11 @@ func (t *tokenSource) fetch(caller context.Context) error {
 	switch {
 	case err != nil:
 		err = tokenError(err)
-	case !strings.EqualFold(token.Type(), "Bearer"):
-		err = &ProtocolError{problem: tokenTypeProblem(token.TokenType)}
+	case strings.EqualFold(token.Type(), "Bearer"):
+	case isErrorCode(strings.ToLower(token.TokenType)): // other text may be sensitive
+		err = &ProtocolError{problem: fmt.Sprintf("token endpoint returned token type %q, want Bearer", token.TokenType)}
+	default:
+		err = &ProtocolError{problem: "token endpoint returned a token of an unknown type, want Bearer"}
 	}
 	if err != nil {
 		if caller.Err() == nil { // a caller that left is no failure of the token endpoint
@@ -281,11 +285,8 @@ func assertion(o *config.OAuth) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	audience, now := o.Issuer, time.Now()
-	if audience == "" {
-		// The URL of the token endpoint identifies the authorization server (RFC 7523, section 3).
-		audience = o.TokenURL
-	}
+	// Without an issuer, the URL of the token endpoint identifies the authorization server (RFC 7523, section 3).
+	audience, now := cmp.Or(o.Issuer, o.TokenURL), time.Now()
 	return jwt.Signed(signer).Claims(jwt.Claims{
 		Issuer: o.ClientID, Subject: o.ClientID, Audience: jwt.Audience{audience}, ID: rand.Text(),
 		IssuedAt: jwt.NewNumericDate(now), Expiry: jwt.NewNumericDate(now.Add(assertionLife)),
@@ -315,7 +316,8 @@ func tokenError(err error) error {
 	answer, ok := errors.AsType[*oauth2.RetrieveError](err)
 	if !ok {
 		if _, ok := errors.AsType[*url.Error](err); ok {
-			return &tokenEndpointError{error: fmt.Errorf("token endpoint: %w", withoutURL(err))}
+			err = withoutURL(err)
+			return &tokenEndpointError{text: "token endpoint: " + err.Error(), causes: []error{err}}
 		}
 		return &ProtocolError{problem: "token endpoint returned no access token"}
 	}
@@ -324,28 +326,18 @@ func tokenError(err error) error {
 	if code := answer.ErrorCode; isErrorCode(code) {
 		problem += ": " + code
 	}
-	said := newStatusError(status, answer.Response.Header)
+	refusal := newStatusError(status, answer.Response.Header)
+	isRateLimit := status == http.StatusTooManyRequests
 	switch {
-	case status == http.StatusTooManyRequests:
-		return &tokenEndpointError{errors.New(problem), true, said}
+	case isRateLimit, refusal.AsksForPause():
+		return &tokenEndpointError{problem, isRateLimit, []error{refusal}}
 	case status/100 == 3:
-		return &tokenEndpointError{error: errors.New(problem + ": redirects are not followed")}
-	case status == http.StatusServiceUnavailable && said.RetryAfter > 0:
-		return &tokenEndpointError{errors.New(problem), false, said}
+		return &tokenEndpointError{text: problem + ": redirects are not followed"}
 	case status/100 == 5, status == http.StatusRequestTimeout:
-		return &tokenEndpointError{error: errors.New(problem)}
+		return &tokenEndpointError{text: problem}
 	}
-	// RFC 6749 uses 400 for most refusals. For operators, each is a denied access.
-	return &tokenEndpointError{errors.New(problem), true, &StatusError{Status: http.StatusUnauthorized}}
-}
-
-// tokenTypeProblem quotes an unexpected token type only if it looks like one. Other text may be
-// sensitive.
-func tokenTypeProblem(kind string) string {
-	if !isErrorCode(strings.ToLower(kind)) {
-		return "token endpoint returned a token of an unknown type, want Bearer"
-	}
-	return fmt.Sprintf("token endpoint returned token type %q, want Bearer", kind)
+	// RFC 6749 uses 400 for most refusals. To operators, each of them means that access is denied.
+	return &tokenEndpointError{problem, true, []error{&StatusError{Status: http.StatusUnauthorized}}}
 }
 
 // isErrorCode reports whether a text looks like an error code of RFC 6749.
@@ -356,17 +348,13 @@ func isErrorCode(code string) bool {
 
 // tokenEndpointError is a failure or refusal of a token endpoint.
 type tokenEndpointError struct {
-	error
-
+	text      string
 	isRefusal bool
-	// status is treated as the upstream's own status: 401 for a refusal, 429, or 503 with a
-	// Retry-After. It is nil for other failures.
-	status *StatusError
+	// causes holds the network's error, or a StatusError that counts as the upstream's own status: 401 for a
+	// refusal, 429, or 503 with a Retry-After. It is empty for other failures.
+	causes []error
 }
 
-func (e *tokenEndpointError) Unwrap() []error {
-	if e.status == nil { // a nil *StatusError in an error would not be nil
-		return []error{e.error}
-	}
-	return []error{e.error, e.status}
-}
+func (e *tokenEndpointError) Error() string { return e.text }
+
+func (e *tokenEndpointError) Unwrap() []error { return e.causes }

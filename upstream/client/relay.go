@@ -65,13 +65,6 @@ type relays struct {
 	pending map[string]context.CancelFunc
 }
 
-func newRelays(opts SessionOptions, out *outbox, logger *slog.Logger) *relays {
-	return &relays{
-		opts: opts, outbox: out, logger: logger,
-		calls: map[int64]*relayedCall{}, pending: map[string]context.CancelFunc{},
-	}
-}
-
 // relayedCall is a call in flight with its relay.
 type relayedCall struct {
 	relays *relays
@@ -321,10 +314,6 @@ type outbox struct {
 	closed bool
 }
 
-func newOutbox(send func(context.Context, []byte) error, logger *slog.Logger) *outbox {
-	return &outbox{send: send, logger: logger, slots: semaphore.NewWeighted(maxBackground)}
-}
-
 // post sends a message. It drops the message if too many are in delivery.
 func (o *outbox) post(message []byte) {
 	if o.slots.TryAcquire(1) {
@@ -364,6 +353,3 @@ func (o *outbox) close() {
 	defer o.mu.Unlock()
 	o.closed = true
 }
-
-// wait returns when all messages were sent or have timed out.
-func (o *outbox) wait() { o.work.Wait() }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net/http"
 	"sync/atomic"
 	"time"
 
@@ -53,10 +52,13 @@ type Session struct {
 }
 
 func newSession(d *Dialer, server config.Upstream, t transport, opts SessionOptions) *Session {
-	out := newOutbox(t.send, d.logger)
+	out := &outbox{send: t.send, logger: d.logger, slots: semaphore.NewWeighted(maxBackground)}
 	return &Session{
-		dialer: d, server: server, opts: opts, transport: t,
-		outbox: out, relays: newRelays(opts, out, d.logger), logSlot: semaphore.NewWeighted(1),
+		dialer: d, server: server, opts: opts, transport: t, outbox: out, logSlot: semaphore.NewWeighted(1),
+		relays: &relays{
+			opts: opts, outbox: out, logger: d.logger,
+			calls: map[int64]*relayedCall{}, pending: map[string]context.CancelFunc{},
+		},
 	}
 }
 
@@ -68,13 +70,14 @@ func (s *Session) open(ctx context.Context) error {
 	defer s.limitHandshake(cancel).Stop()
 	agreed, err := s.negotiate(ctx)
 	if err != nil && errors.Is(context.Cause(ctx), context.DeadlineExceeded) {
-		late := &stageError{method: wire.Initialize}
+		late := &stageError{error: context.DeadlineExceeded, method: wire.Initialize}
 		if stopped, ok := errors.AsType[*stageError](err); ok {
 			late.method, late.stage = stopped.method, stopped.stage
 		}
-		if err, late.error = late, context.DeadlineExceeded; s.server.Transport == config.Stdio {
+		if s.server.Transport == config.Stdio {
 			late.waited = time.Since(begun)
 		}
+		err = late
 	}
 	if err != nil {
 		return err
@@ -169,13 +172,6 @@ type Request struct {
 
 // Assertion is a header of one request. The zero value is no header.
 type Assertion struct{ Header, Value string }
-
-// set sets the header.
-func (a Assertion) set(header http.Header) {
-	if a.Value != "" {
-		header.Set(a.Header, a.Value)
-	}
-}
 
 // Result is the result of a request.
 type Result struct {
@@ -378,7 +374,7 @@ func (s *Session) Close() {
 	// Messages in flight fail once the transport is closed, so the wait for them is short.
 	s.outbox.close()
 	s.transport.close()
-	s.outbox.wait()
+	s.outbox.work.Wait()
 	if s.ownsDialer {
 		s.dialer.CloseIdleConnections()
 	}

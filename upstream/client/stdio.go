@@ -16,6 +16,7 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -268,7 +269,7 @@ func (c *child) readMessages() {
 			err := c.dispatch(line)
 			if err == nil {
 				garbage = 0
-				c.output.setSpoke()
+				c.output.spoke.Store(true)
 				continue
 			}
 			cause := NotMessages.Cause(c.program, quoted(c.output.addGarbage(c.mask, line)))
@@ -378,21 +379,15 @@ func (e *exitError) Unwrap() error { return ErrExited }
 // childOutput keeps the lines that may explain why a child process does not serve. Its methods are
 // safe for concurrent use.
 type childOutput struct {
-	mu sync.Mutex // guards what follows
 	// spoke is true after the first message. From then on a stray line explains nothing.
-	spoke bool
+	spoke atomic.Bool
+
+	mu sync.Mutex // guards the fields below
 	// stray is the first line of stdout that was not a message. last is the last line of stderr,
 	// and failure the last one that looks like an error.
 	stray, last, failure string
 	// before is the end of the stray output on stdout, as long as the longest secret.
 	before string
-}
-
-// setSpoke records that a message has arrived.
-func (o *childOutput) setSpoke() {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.spoke = true
 }
 
 // addGarbage records a line of stdout that was not a message. It returns the line without secrets.
@@ -427,15 +422,11 @@ func (c *child) wroteStderr() bool {
 	return c.output.last != ""
 }
 
-// garbage returns the first line of stdout that was not a message, if no message has arrived. It
-// returns "" for nil.
+// garbage returns the first line of stdout that was not a message, if no message has arrived.
 func (o *childOutput) garbage() string {
-	if o == nil {
-		return ""
-	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.spoke {
+	if o.spoke.Load() {
 		return ""
 	}
 	return o.stray

@@ -147,12 +147,11 @@ func (x *mux) deliver(raw []byte) error {
 	}
 	x.idleTime.reset()
 	for i := range messages {
-		message := &messages[i]
-		if message.Method != "" {
+		if message := &messages[i]; message.Method != "" {
 			x.receive(message)
-			continue
+		} else {
+			x.resolve(message.ID, muxResponse{message: message})
 		}
-		x.resolve(message.ID, muxResponse{message: message})
 	}
 	return nil
 }
