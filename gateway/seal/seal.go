@@ -37,7 +37,8 @@ type Sealer struct {
 // random one, and no token outlives the process. A key of zeros is an error.
 func New(keys [][32]byte) (*Sealer, error) {
 	if len(keys) == 0 {
-		keys = [][keySize]byte{freshKey()}
+		keys = make([][keySize]byte, 1)
+		rand.Read(keys[0][:]) // never fails: crypto/rand crashes the process instead
 	}
 	for i, key := range keys {
 		// An unset variable or an empty file would decode to zeros.
@@ -51,11 +52,6 @@ func New(keys [][32]byte) (*Sealer, error) {
 	s.sessions = s.For("session")
 	s.links = s.For("link")
 	return s, nil
-}
-
-func freshKey() (key [keySize]byte) {
-	rand.Read(key[:]) // never fails: crypto/rand crashes the process instead
-	return key
 }
 
 // For returns the box of one purpose. Call it once per purpose: it derives keys, which takes time.
@@ -96,19 +92,8 @@ func Reason(err error) string {
 type MAC struct{ hashes *sync.Pool }
 
 // MAC returns the MAC of one purpose for the first key of the ring.
-func (s *Sealer) MAC(purpose string) *MAC { return newMAC(s.ring[0], purpose) }
-
-// MACs returns the MACs of one purpose for all keys of the ring, in order.
-func (s *Sealer) MACs(purpose string) []*MAC {
-	var all []*MAC
-	for _, key := range s.ring {
-		all = append(all, newMAC(key, purpose))
-	}
-	return all
-}
-
-func newMAC(ringKey [keySize]byte, purpose string) *MAC {
-	return &MAC{hashers(derive(ringKey, "mac", purpose, keySize))}
+func (s *Sealer) MAC(purpose string) *MAC {
+	return &MAC{hashers(derive(s.ring[0], "mac", purpose, keySize))}
 }
 
 // hasher is an HMAC with a buffer for its input and its result.
