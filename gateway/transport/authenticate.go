@@ -129,9 +129,7 @@ func withExpiry(ctx context.Context, expiry time.Time) (context.Context, context
 	return withExpiryBy(ctx, expiry, time.Now)
 }
 
-func withExpiryBy(
-	ctx context.Context, expiry time.Time, now func() time.Time,
-) (context.Context, context.CancelFunc) {
+func withExpiryBy(ctx context.Context, expiry time.Time, now func() time.Time) (context.Context, context.CancelFunc) {
 	if expiry.IsZero() {
 		return context.WithCancel(ctx)
 	}

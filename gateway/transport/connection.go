@@ -153,9 +153,7 @@ func (c *connection) receiveBatch(ctx context.Context, s *snapshot.Snapshot, bat
 
 // accept handles one message. For a request, it returns the response or a job that returns the
 // response. For any other message, both are nil.
-func (c *connection) accept(
-	ctx context.Context, s *snapshot.Snapshot, request *requests.Request,
-) (response []byte, j *job) {
+func (c *connection) accept(ctx context.Context, s *snapshot.Snapshot, request *requests.Request) (response []byte, j *job) {
 	request.Snapshot, request.Caller, request.Client, request.Revision = s, c.caller, c.client, c.session.revision
 	if request.Message.IsRequest() {
 		return c.acceptRequest(ctx, request)
@@ -252,7 +250,7 @@ func (c *connection) begin(ctx context.Context, request *requests.Request) (resp
 		refusal := wire.NewError(wire.InvalidRequest, "The id is in use by another request")
 		return wire.AppendError(nil, request.Message.ID, refusal), nil
 	}
-	j = newJob(func(scope *requests.Scope) (response requests.Response) {
+	j = &job{run: func(scope *requests.Scope) (response requests.Response) {
 		defer begun.Release() // before the response is written: the client may then use the id again
 		defer c.t.recovered(ctx, func() {
 			refusal := wire.NewError(wire.InternalError, "Internal error")
@@ -260,7 +258,7 @@ func (c *connection) begin(ctx context.Context, request *requests.Request) (resp
 			response = requests.Response{JSON: wire.AppendError(nil, jsontext.Value(begun.key.id), refusal)}
 		})
 		return respond(ctx, request, scope)
-	})
+	}}
 	if request.Size >= edge.Least { // count the whole message: its params keep all of it in memory
 		var ok bool
 		maxBuffered := request.Snapshot.Config.Gateway.MaxBuffered

@@ -283,9 +283,7 @@ func (x *exchange) respond(ctx context.Context, request *requests.Request, statu
 
 // respondRelaying handles a request that may send messages to the client before the response. It
 // cancels the request if such a message cannot be written.
-func (x *exchange) respondRelaying(
-	ctx context.Context, request *requests.Request, buffer []byte,
-) requests.Response {
+func (x *exchange) respondRelaying(ctx context.Context, request *requests.Request, buffer []byte) requests.Response {
 	ctx, giveUp := context.WithCancel(ctx)
 	defer giveUp()
 	if x.forwarded {

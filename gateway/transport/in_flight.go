@@ -115,8 +115,7 @@ func (q *replies) request(
 	defer q.remove(session, id)
 	quoted := wire.Quote(id)
 	if !send(wire.AppendCall(nil, quoted, method, params)) {
-		return nil, wire.NewError(wire.InternalError, "The client does not read, or its request "+
-			"has ended")
+		return nil, wire.NewError(wire.InternalError, "The client does not read, or its request has ended")
 	}
 	ctx, cancel := context.WithTimeout(ctx, requests.ReplyBound)
 	defer cancel()

@@ -118,27 +118,25 @@ func checkHeaders(header http.Header, request *requests.Request) *wire.Error {
 	if !ok {
 		return nil // the method needs no Mcp-Name, or the handler will refuse the missing name
 	}
-	values := header.Values(wire.HeaderName)
-	if len(values) != 1 {
-		return mismatch("exactly one %s header is required", wire.HeaderName)
-	}
-	decoded, err := wire.DecodeHeader(values[0])
-	if err != nil {
-		return mismatch("%s: %v", wire.HeaderName, err)
-	}
-	if decoded != name {
-		return mismatch("%s header value %q does not match body value %q", wire.HeaderName, decoded, name)
-	}
-	return nil
+	return mirrors(header, wire.HeaderName, name)
 }
 
+// mirrors returns an error unless the request has exactly one header with the name and the value of
+// want.
 func mirrors(header http.Header, name, want string) *wire.Error {
 	values := header.Values(name)
 	if len(values) != 1 {
 		return mismatch("exactly one %s header is required", name)
 	}
-	if values[0] != want {
-		return mismatch("%s header value %q does not match body value %q", name, values[0], want)
+	value := values[0]
+	if name == wire.HeaderName { // clients encode only this header
+		var err error
+		if value, err = wire.DecodeHeader(value); err != nil {
+			return mismatch("%s: %v", name, err)
+		}
+	}
+	if value != want {
+		return mismatch("%s header value %q does not match body value %q", name, value, want)
 	}
 	return nil
 }

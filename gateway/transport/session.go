@@ -158,8 +158,6 @@ type job struct {
 	run func(*requests.Scope) requests.Response
 }
 
-func newJob(run func(*requests.Scope) requests.Response) *job { return &job{run: run} }
-
 // serveBatch serves a batch over Streamable HTTP.
 func (l *legacyExchange) serveBatch(batch []jsontext.Value) {
 	x := l.x
@@ -180,10 +178,10 @@ func (l *legacyExchange) serveBatch(batch []jsontext.Value) {
 		if s.receive(request) {
 			return nil
 		}
-		return newJob(func(*requests.Scope) requests.Response {
+		return &job{run: func(*requests.Scope) requests.Response {
 			l.forwardReply(unanswered{}, &request.Message, raw)
 			return requests.Response{}
-		})
+		}}
 	}))
 	defer release()
 	stream := x.t.pendings.end(&x.pending)
@@ -215,9 +213,8 @@ func (l *legacyExchange) acceptBatched(s *session, request *requests.Request) *j
 		x.t.requests.Record(ctx, request, refusal)
 		return refuseJob(request.Message.ID, refusal)
 	}
-	j := newJob(func(scope *requests.Scope) requests.Response { return x.t.requests.Handle(ctx, request, scope, nil) })
-	j.scope.InFlight = begun
-	return j
+	run := func(scope *requests.Scope) requests.Response { return x.t.requests.Handle(ctx, request, scope, nil) }
+	return &job{run: run, scope: requests.Scope{InFlight: begun}}
 }
 
 // readBatch parses the messages of a batch and calls accept for each, in order. It returns the jobs
@@ -250,7 +247,7 @@ func refuseJob(id jsontext.Value, refusal *wire.Error) *job {
 
 // answered returns a job with a fixed response.
 func answered(response []byte) *job {
-	return newJob(func(*requests.Scope) requests.Response { return requests.Response{JSON: response} })
+	return &job{run: func(*requests.Scope) requests.Response { return requests.Response{JSON: response} }}
 }
 
 // runBatch runs jobs concurrently. It returns their responses as a batch, or nil if there are none.

@@ -27,9 +27,7 @@ var errExpired = errors.New("the client's credential has expired")
 // After the end of ctx, they have the configuration's drain_timeout, and subscriptions end with their
 // closing result. It returns an error if reading or writing fails, if the credential expires, or if a
 // reload refuses the credential. A goroutine may remain in a read or write that cannot be interrupted.
-func (t *Transport) ServeStdio(
-	ctx context.Context, credential identity.Credential, in io.Reader, out io.Writer,
-) error {
+func (t *Transport) ServeStdio(ctx context.Context, credential identity.Credential, in io.Reader, out io.Writer) error {
 	caller, err := t.publisher.Current().Authenticate(ctx, credential)
 	if err != nil {
 		return err
@@ -80,13 +78,12 @@ func readLines(ctx context.Context, in io.Reader, lines chan<- []byte) error {
 	reader := bufio.NewReaderSize(in, 64<<10)
 	for {
 		line, err := wire.ReadLine(reader, MaxRequest)
-		if errors.Is(err, wire.ErrLineTooLong) {
+		switch {
+		case errors.Is(err, wire.ErrLineTooLong):
 			line = nil
-		}
-		if err != nil && !errors.Is(err, wire.ErrLineTooLong) {
+		case err != nil:
 			return fmt.Errorf("read standard input: %w", err)
-		}
-		if err == nil && len(bytes.TrimSpace(line)) == 0 {
+		case len(bytes.TrimSpace(line)) == 0:
 			continue
 		}
 		select {

@@ -68,8 +68,7 @@ func New(publisher *publish.Publisher, handler *requests.Handler, opts Options) 
 		otel.Handle(err) // only for an invalid name, beside a no-op instrument
 	}
 	notified, err := meter.Float64Histogram("promptweir.notification.duration", metric.WithUnit("s"),
-		metric.WithDescription("Time from the use of a changed list to its notification on a "+
-			"client's stream."),
+		metric.WithDescription("Time from the use of a changed list to its notification on a client's stream."),
 		metric.WithExplicitBucketBoundaries(0.001, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5,
 			1, 2, 5, 10, 30, 60, 120, 300))
 	if err != nil {
@@ -193,7 +192,8 @@ func (t *Transport) begin(w http.ResponseWriter, r *http.Request) (x *exchange, 
 	// Count the memory for the address: the principal is not known yet.
 	client := edge.AddressKey(x.clientAddress())
 	if x.scope.Connection, ok = x.t.ledger.Acquire(x.snapshot.Config.Gateway.MaxBuffered, client, "", requestMemory); !ok {
-		x.refuseAtOnce("Too many requests of this address at once: send it again later")
+		w.Header().Set("Retry-After", "1")
+		x.refuse(http.StatusServiceUnavailable, nil, requests.Overloaded("Too many requests of this address at once: send it again later"))
 		return nil, false
 	}
 	return x, true
@@ -202,12 +202,6 @@ func (t *Transport) begin(w http.ResponseWriter, r *http.Request) (x *exchange, 
 // requestMemory is the memory of a request in flight without its body, in bytes: goroutines, buffers,
 // the request to the upstream. It counts over HTTP/2, where a connection may have 250 requests.
 const requestMemory = 32 << 10
-
-// refuseAtOnce responds with 503 to a request that exceeds a bound of the gateway.
-func (x *exchange) refuseAtOnce(why string) {
-	x.w.Header().Set("Retry-After", "1")
-	x.refuse(http.StatusServiceUnavailable, nil, requests.Overloaded(why))
-}
 
 // release releases everything that the exchange holds. countStream calls it early for a stream, which
 // another bound counts.
