@@ -333,7 +333,6 @@ func (l *Log) Close() {
 			"audit log closed during a write that hangs: its lines may be lost")
 	}
 	if lost := l.lost.Load() - before; lost > 0 {
-		l.logger.ErrorContext(context.Background(), "audit lines lost at the end",
-			slog.Uint64("lost", lost))
+		l.logger.ErrorContext(context.Background(), "audit lines lost at the end", slog.Uint64("lost", lost))
 	}
 }

@@ -148,8 +148,7 @@ func (a *Authenticator) FromHeader(ctx context.Context, name, value string) (pol
 	credential = strings.TrimLeft(credential, " ")
 	switch {
 	case !strings.EqualFold(scheme, "Bearer"):
-		return policy.Principal{}, fmt.Errorf("%w: the authentication scheme is not Bearer",
-			ErrBadCredential)
+		return policy.Principal{}, fmt.Errorf("%w: the authentication scheme is not Bearer", ErrBadCredential)
 	case credential == "" || strings.Contains(credential, " ") ||
 		strings.Contains(credential, "\t"):
 		return policy.Principal{}, fmt.Errorf("%w: Bearer is not followed by exactly one token",

@@ -51,9 +51,7 @@ func newIssuer(cfg config.JWT, gateway *config.Gateway, logger *slog.Logger) *is
 
 // fromJWT authenticates a caller by a JWT; sum is its SHA-256. The jwt blocks of the token's issuer
 // verify it.
-func (a *Authenticator) fromJWT(
-	ctx context.Context, credential string, sum [sha256.Size]byte,
-) (policy.Principal, error) {
+func (a *Authenticator) fromJWT(ctx context.Context, credential string, sum [sha256.Size]byte) (policy.Principal, error) {
 	// Look for a verified token first: verifying a signature takes most of a request's time.
 	for _, i := range a.issuers {
 		if who, ok := i.keys.verified(ctx, sum); ok {
@@ -61,8 +59,7 @@ func (a *Authenticator) fromJWT(
 		}
 	}
 	if len(credential) > maxJWT {
-		return policy.Principal{}, fmt.Errorf("%w: the JWT is longer than %d bytes",
-			ErrBadCredential, maxJWT)
+		return policy.Principal{}, fmt.Errorf("%w: the JWT is longer than %d bytes", ErrBadCredential, maxJWT)
 	}
 	refusal := fmt.Errorf("%w: there is no jwt block", ErrBadCredential)
 	// Try all blocks: several may have the same issuer with different audiences.

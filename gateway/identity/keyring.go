@@ -263,8 +263,7 @@ func metadataURLs(issuer string) []string {
 	urls := []string{bare + "/.well-known/openid-configuration"}
 	if u, err := url.Parse(bare); err == nil {
 		// RFC 8414 inserts the well-known part before the issuer's path. OpenID Connect appends it.
-		urls = append(urls,
-			u.Scheme+"://"+u.Host+"/.well-known/oauth-authorization-server"+u.EscapedPath())
+		urls = append(urls, u.Scheme+"://"+u.Host+"/.well-known/oauth-authorization-server"+u.EscapedPath())
 	}
 	return urls
 }

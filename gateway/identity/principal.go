@@ -85,11 +85,9 @@ func subject(as, name string) (string, error) {
 	case err != nil:
 		return "", fmt.Errorf("%w: the subject is empty or contains white space", ErrBadCredential)
 	case subject == policy.AnonymousSubject:
-		return "", fmt.Errorf("%w: the subject is reserved for callers without a credential",
-			ErrBadCredential)
+		return "", fmt.Errorf("%w: the subject is reserved for callers without a credential", ErrBadCredential)
 	case len(subject) > maxSubject:
-		return "", fmt.Errorf("%w: the subject is longer than %d bytes", ErrBadCredential,
-			maxSubject)
+		return "", fmt.Errorf("%w: the subject is longer than %d bytes", ErrBadCredential, maxSubject)
 	}
 	return subject, nil
 }

@@ -12,9 +12,7 @@ import (
 
 // ClientLosses returns the losses of each prompt that a principal sees, in the given clients. A nil
 // principal selects all prompts that have a reader. A name that is not empty selects one prompt.
-func ClientLosses(
-	s *snapshot.Snapshot, principal *policy.Principal, name string, of []clients.Client,
-) (all []clients.Loss) {
+func ClientLosses(s *snapshot.Snapshot, principal *policy.Principal, name string, of []clients.Client) (all []clients.Loss) {
 	view := s.Catalog.View(func(*catalog.Entry) bool { return true })
 	if principal != nil {
 		view = s.View(s.Policy.Audience(*principal))

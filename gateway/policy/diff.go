@@ -148,8 +148,7 @@ func (d *differ) owners(before, after *config.Config) {
 		case was.renamed[name] != "" || is.renamed[name] != "":
 			d.add(Other, config.Place{}, "the name %q belongs to team %q instead of team %q", name, now, old)
 		default:
-			d.add(Other, config.Place{}, "names that begin with %q belong to team %q instead "+
-				"of team %q", name, now, old)
+			d.add(Other, config.Place{}, "names that begin with %q belong to team %q instead of team %q", name, now, old)
 		}
 	}
 }

@@ -104,8 +104,7 @@ func (d *differ) callers(before, after *config.Auth) {
 	case old != nil && now == nil:
 		d.add(Removed, config.Place{}, "client certificates are no longer accepted")
 	case old != nil && *old != *now:
-		d.add(Other, config.Place{}, "client certificates identify other callers: as = %q "+
-			"instead of %q", now.As, old.As)
+		d.add(Other, config.Place{}, "client certificates identify other callers: as = %q instead of %q", now.As, old.As)
 	}
 }
 

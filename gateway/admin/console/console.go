@@ -110,8 +110,7 @@ func (c *console) serve(fill func(r *http.Request, p *page) (Node, error)) http.
 
 // contentPolicy allows only the console's own files, and images and sounds in data: URLs.
 const contentPolicy = "default-src 'none'; style-src 'self'; script-src 'self'; " +
-	"connect-src 'self'; img-src 'self' data:; media-src data:; " +
-	"base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
+	"connect-src 'self'; img-src 'self' data:; media-src data:; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
 
 // write writes a page.
 func (c *console) write(w http.ResponseWriter, status int, p *page, content Node) {
@@ -129,9 +128,7 @@ func (c *console) write(w http.ResponseWriter, status int, p *page, content Node
 }
 
 // writeProblem writes a page that explains an error, with a link back to p.uri.
-func (c *console) writeProblem(
-	w http.ResponseWriter, status int, p *page, title string, err error,
-) {
+func (c *console) writeProblem(w http.ResponseWriter, status int, p *page, title string, err error) {
 	p.title = title
 	c.write(w, status, p, Section(
 		Class("door"), H1(Text(title)), P(Class("card poor"), Role("alert"), bdi(err.Error())),

@@ -42,8 +42,7 @@ func fileSection(f *admin.PromptFile) Node {
 		H2(ID("text"), Text("Text")),
 		If(len(found) > 0, Div(Class(level), P(Text(verdict)), problems(found))),
 		Div(Class("columns"),
-			Div(quiet(ID("source"), Text("Source: "), location(f.Path)),
-				sourceText(f, marked)),
+			Div(quiet(ID("source"), Text("Source: "), location(f.Path)), sourceText(f, marked)),
 			Div(quiet(Text("As clients get it, with the arguments of Try it or samples:")), rendered(f))))
 }
 

@@ -40,8 +40,7 @@ func linkEntrance(code string) Node {
 
 // door is the frame of the pages for callers who have not signed in.
 func door(content ...Node) Node {
-	return Section(Class("door"), Aria("labelledby", "title"), H1(ID("title"), Text("Sign in")),
-		Group(content))
+	return Section(Class("door"), Aria("labelledby", "title"), H1(ID("title"), Text("Sign in")), Group(content))
 }
 
 // entrance is the sign-in page. After signing in, the browser goes to next. problem explains a failed
@@ -74,8 +73,7 @@ func (c *console) signIn(w http.ResponseWriter, r *http.Request) {
 		status, problem := http.StatusForbidden, Text("That is not the admin token.")
 		if code != "" {
 			problem = Group{
-				Text("This link was used or has expired, or is for another machine. promptweir console " +
-					"prints a new one."),
+				Text("This link was used or has expired, or is for another machine. promptweir console prints a new one."),
 				If(c.operators.Include(r), Raw(` To look only, <a href="/">open the console</a> without it.`)),
 			}
 		}
@@ -93,8 +91,7 @@ func (c *console) signIn(w http.ResponseWriter, r *http.Request) {
 	}
 	if c.operators.Exposed(r) {
 		c.opts.Logger.WarnContext(r.Context(),
-			"operator signed in over an unencrypted connection: put a proxy with TLS in front of the "+
-				"admin listener",
+			"operator signed in over an unencrypted connection: put a proxy with TLS in front of the admin listener",
 			slog.String("client", c.operators.Client(r)))
 	}
 	redirect(w, r, next)
@@ -123,9 +120,7 @@ func localPath(path string) string {
 
 // acts returns a handler that runs an operator's action. Then it redirects to the page of the button,
 // or shows the error. act may return a fragment, to which the page scrolls.
-func (c *console) acts(
-	act func(ctx context.Context, r *http.Request) (fragment string, err error),
-) http.HandlerFunc {
+func (c *console) acts(act func(ctx context.Context, r *http.Request) (fragment string, err error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		r.Body = http.MaxBytesReader(w, r.Body, maxForm)
 		next := localPath(r.PostFormValue("next"))

@@ -39,11 +39,9 @@ func (c *console) overview(_ *http.Request, p *page) (Node, error) {
 	}
 	return Group{
 		status(&ready, findings),
-		p.searchForm(Action("/prompts"), "Search prompts",
-			"Search prompts by name, title or description", ""),
+		p.searchForm(Action("/prompts"), "Search prompts", "Search prompts by name, title or description", ""),
 		Div(live("wrong"), auditProblem(ready.AuditProblem), first, second, storeProblem(ready.Store), reports(ready.Reports)),
-		section("teams", "Teams",
-			Div(live("team-rows"), teamTable(p, teams(c.view.Snapshot(), &ready)))),
+		section("teams", "Teams", Div(live("team-rows"), teamTable(p, teams(c.view.Snapshot(), &ready)))),
 		section("gateway", "The gateway", facts(c.view.History.All(p.now), p, &ready)),
 	}, nil
 }
@@ -98,8 +96,7 @@ func findings(r *admin.Readiness, troubled []admin.UpstreamHealth) *attention {
 	upstreams(admin.Bad)
 	a.add(r.Configuration.Refused != nil, admin.Bad, refusal(r.Configuration))
 	upstreams(admin.Poor)
-	a.add(r.Store != nil && !r.Store.Here, admin.Poor, "the store is unavailable, and each "+
-		"replica counts limits alone")
+	a.add(r.Store != nil && !r.Store.Here, admin.Poor, "the store is unavailable, and each replica counts limits alone")
 	a.add(len(r.Reports) > 0, admin.Poor, count(len(r.Reports), "report")+" to fix")
 	return a
 }
@@ -160,8 +157,7 @@ func refused(p *page, state *admin.ConfigurationState) Node {
 		result = Group{Text(", " + ago(p.now, *state.Refused) + " ago, found mistakes in these files. Everything else is in use")}
 	}
 	files := func(about string, names []string) Node {
-		return If(len(names) > 0,
-			P(Text("Of each of these files, "+about+" in use: "), bdis(names, ", ")))
+		return If(len(names) > 0, P(Text("Of each of these files, "+about+" in use: "), bdis(names, ", ")))
 	}
 	return section("refused", strings.TrimSuffix(sentence(refusal(state)), "."), ID("configuration"), Class("card bad"),
 		P(Text("The reload at "), moment(*state.Refused), result, Text(". "), remedy("Correct these mistakes; the gateway reloads when a file changes.")),

@@ -191,8 +191,7 @@ func bdis(lines []string, between string) Node {
 
 // prose is foreign text in a box that can be scrolled with the keyboard.
 func prose(class, label, s string) Node {
-	return Div(Class(class), Role("group"), Aria("label", label), TabIndex("0"),
-		El("bdi", Text(text(s))))
+	return Div(Class(class), Role("group"), Aria("label", label), TabIndex("0"), El("bdi", Text(text(s))))
 }
 
 // code is code in a box that can be scrolled with the keyboard. heading is the id of the box's label.

@@ -97,8 +97,7 @@ func unshown(what, kind, data, done string) Node {
 // and they cannot contain scripts.
 const (
 	shownImages  = "image/png image/jpeg image/gif image/webp image/avif"
-	playedSounds = "audio/wav audio/x-wav audio/mpeg audio/mp3 audio/ogg audio/webm audio/mp4 " +
-		"audio/aac audio/flac"
+	playedSounds = "audio/wav audio/x-wav audio/mpeg audio/mp3 audio/ogg audio/webm audio/mp4 audio/aac audio/flac"
 )
 
 // dataURL returns a data: URL, and subtracts the length of data from left. It returns "" if kind is

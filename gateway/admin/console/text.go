@@ -31,8 +31,7 @@ func cut(s string, most int) string {
 	if len(s) <= most {
 		return s
 	}
-	return strings.ToValidUTF8(s[:most], "") + fmt.Sprintf("… (%s more)",
-		count(len(s)-most, "byte"))
+	return strings.ToValidUTF8(s[:most], "") + fmt.Sprintf("… (%s more)", count(len(s)-most, "byte"))
 }
 
 // visible replaces invisible characters, and characters that change the look of others, with their code

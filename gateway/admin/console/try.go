@@ -35,8 +35,7 @@ type Operator struct{ Client, As string }
 func (c *console) proven(next http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if !c.operators.Proven(r) {
-			http.Error(w, "forbidden: this needs the admin token; sign in with it",
-				http.StatusForbidden)
+			http.Error(w, "forbidden: this needs the admin token; sign in with it", http.StatusForbidden)
 			return
 		}
 		r.Body = http.MaxBytesReader(w, r.Body, maxTried)
@@ -64,8 +63,7 @@ type outcome struct {
 func (c *console) try(w http.ResponseWriter, r *http.Request) {
 	if c.trying.Add(1) > maxRuns {
 		c.trying.Add(-1)
-		http.Error(w, "too many prompts are being tried: wait until one is done",
-			http.StatusTooManyRequests)
+		http.Error(w, "too many prompts are being tried: wait until one is done", http.StatusTooManyRequests)
 		return
 	}
 	defer c.trying.Add(-1)

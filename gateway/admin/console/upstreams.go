@@ -54,8 +54,7 @@ func (c *console) upstreams(r *http.Request, p *page) (Node, error) {
 				})),
 			legend(),
 			H2(Class("unseen"), Text("The condition of each")),
-			upstreamCards(c.view.History, p, shown,
-				If(len(shown) == 0, Li(Class("card"), Text(nothing))))),
+			upstreamCards(c.view.History, p, shown, If(len(shown) == 0, Li(Class("card"), Text(nothing))))),
 		p.pager("/upstreams", query.Team, at, pages),
 	}, nil
 }
@@ -69,8 +68,7 @@ func upstreamCards(h *admin.History, p *page, all []admin.UpstreamHealth, more .
 // upstreamCard shows an upstream's condition, its last hour, and a button to connect.
 func upstreamCard(h *admin.History, p *page, u *admin.UpstreamHealth) Node {
 	return Li(Class("card "+u.Level.String()), Data("upstream", u.Name),
-		Div(Class("head"), H3(bdi(u.Name)), condition(u.Condition),
-			sparkline(h.Upstream(u.Name, p.now))),
+		Div(Class("head"), H3(bdi(u.Name)), condition(u.Condition), sparkline(h.Upstream(u.Name, p.now))),
 		trouble(u),
 		quiet(If(u.Team != "", Group{
 			A(href(p.link("/upstreams", "team", u.Team)), Text("team "), bdi(u.Team)), Text(" · "),
