@@ -103,8 +103,8 @@ var errEmbedded = errors.New("a page of another origin embeds it, or leads to a 
 // isEmbedded reports whether a page of another origin embeds the resource as a script, image or frame.
 // Such a page cannot read the response. But it could make the gateway search in the name of its
 // visitor, and draw conclusions from the response time. A link to a page is allowed, but not to a
-// profile in /debug/, which costs time and memory. The check needs the header Sec-Fetch-Site, which
-// browsers send.
+// profile in /debug/, because profiles cost time and memory. Requests without the header
+// Sec-Fetch-Site are not from browsers, so they embed nothing.
 func isEmbedded(r *http.Request) bool {
 	switch r.Header.Get("Sec-Fetch-Site") {
 	case "", "same-origin", "none":

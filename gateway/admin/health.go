@@ -55,7 +55,7 @@ type StoreHealth struct {
 type ConfigurationState struct {
 	// Loaded is the time when the configuration in use was loaded.
 	Loaded time.Time `json:"loaded"`
-	// Refused is the time of the last load, if its configuration is not or only partly in use.
+	// Refused is the time of the last load if its configuration is not in use, or only partly.
 	Refused *time.Time `json:"refused,omitempty"`
 	// Problems are the errors of the load at Refused.
 	Problems []string `json:"problems,omitempty"`

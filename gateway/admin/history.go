@@ -41,14 +41,14 @@ type Minute struct {
 	Errors uint32
 }
 
-// series is a ring of minutes.
+// series is a ring of minutes: minute m since 1970 is minutes[m%60].
 type series struct {
-	last    int64 // the newest minute, counted from 1970
+	last    int64 // the newest minute
 	minutes Hour
 }
 
-// at returns the record of a minute, which becomes the newest. If the minute is before the newest, for
-// example because the clock was set back, it returns the newest.
+// at returns the record of a minute and makes it the newest. If the clock was set back and the minute is
+// before the newest, at returns the newest.
 func (s *series) at(minute int64) *Minute {
 	for m := max(s.last+1, minute-historyLength+1); m <= minute; m++ {
 		s.minutes[m%historyLength] = Minute{}

@@ -48,7 +48,7 @@ type Records struct {
 	Refused func(client, reason string)
 }
 
-// NewOperators returns the operators of a gateway.
+// NewOperators returns the operators of a gateway. current returns the current snapshot.
 func NewOperators(current func() *snapshot.Snapshot, records Records) *Operators {
 	return &Operators{snapshot: current, records: records, signIns: newSignIns()}
 }
@@ -263,7 +263,7 @@ const (
 	sessionLifetime = 12 * time.Hour
 	// maxSessions bounds the sessions. A new session ends the oldest.
 	maxSessions = 64
-	// linkLifetime is the lifetime of the code of a link.
+	// linkLifetime is the time within which a link must be used.
 	linkLifetime = 10 * time.Minute
 )
 

@@ -44,10 +44,10 @@ type Signer struct {
 	cached      *lru.Cache[cacheKey, signed]
 }
 
-// signed is a cached assertion. It may be sent until the time until.
+// signed is a cached assertion.
 type signed struct {
 	text  string
-	until time.Time
+	until time.Time // the gateway may send it again until then
 }
 
 // New returns the signer of a validated configuration, or the zero value if there are no signing

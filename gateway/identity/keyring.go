@@ -30,8 +30,8 @@ const (
 	fetchTimeout = 5 * time.Second
 	// keyLife is the age at which keys are fetched again: the issuer may have withdrawn one.
 	keyLife = 15 * time.Minute
-	// fetchInterval is the minimum time between two fetches from an issuer: anyone can send tokens with
-	// unknown key IDs, which cause fetches.
+	// fetchInterval is the minimum time between two fetches from an issuer: a token with an unknown key
+	// ID causes a fetch, and anyone can send one.
 	fetchInterval = 10 * time.Second
 	// firstFetchInterval replaces fetchInterval until a fetch has succeeded.
 	firstFetchInterval = time.Second

@@ -25,8 +25,7 @@ type Explanation struct {
 	// Absent is true if the upstream does not offer the prompt. The decision is then about the prompt as
 	// if it existed.
 	Absent bool
-	// Unknown is true if the prompt is not in the known part of the upstream's list, but the list is
-	// incomplete.
+	// Unknown is true if the upstream's list is incomplete and does not contain the prompt.
 	Unknown bool
 }
 

@@ -23,8 +23,8 @@ func (d *differ) locks(before, after *config.Config) {
 			both = both || enforced(old) && enforced(now)
 		}
 	}
-	// Compare approvals only if a lock is enforced before and after: a lock that starts or ends changes
-	// the whole list anyway.
+	// Compare approvals only if a lock is enforced before and after. If enforcement starts or ends,
+	// that change says more.
 	if changes := config.DiffLocks(before.Lock, after.Lock); both && len(changes) > 0 {
 		d.add(Other, config.Place{}, "%s approves different definitions: %d are added, changed "+
 			"or removed", config.LockFile, len(changes))
@@ -147,7 +147,7 @@ func groupsOf(tokens []config.Token) (groups []string) {
 	return groups
 }
 
-// issuers adds the changes of jwt blocks, which are identified by their labels.
+// issuers adds the changes of jwt blocks. It matches blocks by their labels.
 func (d *differ) issuers(before, after []config.JWT) {
 	pairs(before, after, func(j *config.JWT) string { return j.Name }, func(old, now *config.JWT) {
 		switch {

@@ -73,7 +73,7 @@ type explanation struct {
 	entry      entry
 	audience   *Audience
 	facts      config.PrincipalFacts
-	isDecided  bool // by a step
+	isDecided  bool // true after the step that decides
 	// undecided is the text of the first step that depends on an unknown definition or claim.
 	undecided string
 	// mayHide is true after a hide block that may hide the prompt, depending on unknown facts.

@@ -32,8 +32,8 @@ type Policy struct {
 	placements *lru.Cache[string, *placement] // by subject
 	decisions  *lru.Cache[decision, bool]
 
-	// hideReads are the principal attributes that hide blocks read. A hide block applies to all
-	// principals, so every audience key contains these attributes.
+	// hideReads are the principal attributes that hide blocks read. Their values are part of every
+	// audience key, because hide blocks apply to all principals.
 	hideReads []string
 	// conditionalRules are the indexes of the rules with a condition on the principal.
 	conditionalRules []int

@@ -150,8 +150,8 @@ func (a *Audience) shownBy(ctx context.Context, v *Visibility) (*rule, error) {
 		if !passes {
 			continue
 		}
-		// Check hide blocks last: an audience that does not see the prompt anyway need not evaluate
-		// their conditions.
+		// Check hide blocks last. Their conditions are then evaluated only for audiences that would
+		// see the prompt.
 		hidden, err := a.passesAny(ctx, v.conditional.hides)
 		if hidden || err != nil {
 			return nil, err
@@ -161,7 +161,7 @@ func (a *Audience) shownBy(ctx context.Context, v *Visibility) (*rule, error) {
 	return nil, nil
 }
 
-// passesAny reports whether the block of any gate applies to the audience.
+// passesAny reports whether at least one gate's block applies to the audience.
 func (a *Audience) passesAny(ctx context.Context, gates []*gate) (bool, error) {
 	for _, g := range gates {
 		if passes, err := a.passes(ctx, g); passes || err != nil {
@@ -258,8 +258,8 @@ type decision struct {
 	audience *Audience
 }
 
-// maxPlacements bounds the cached placements, one per subject. Without them, each request would look
-// up its principal's rules, which costs more than all other steps of the decision.
+// maxPlacements bounds the cached placements, one per subject. To look up a principal's rules for each
+// request would cost more than all other steps of the decision.
 const maxPlacements = 1024
 
 // placement is the rules and facts of a principal, and the key of its audience.

@@ -67,8 +67,7 @@ type rule struct {
 	membership Rule // names the team's block; zero for an expose block
 }
 
-// named returns the title and location of the rule's block, which is the team's block for
-// membership.
+// named returns the title and location of the rule's block. For membership, it is the team's block.
 func (r *rule) named() *Rule {
 	if r.expose == nil {
 		return &r.membership
@@ -79,7 +78,7 @@ func (r *rule) named() *Rule {
 // matches reports whether the rule can show an entry with this name.
 func (r *rule) matches(name string) bool { return r.expose == nil || r.expose.Matches(name) }
 
-// The types of blocks in the configuration, which titles begin with.
+// The block types with which titles begin.
 const (
 	kindExpose = "expose"
 	kindHide   = "hide"

@@ -82,8 +82,8 @@ func innermost(leaves []*jsonschema.ValidationError, err *jsonschema.ValidationE
 	return leaves
 }
 
-// text returns the text of an error with exact numbers. The validator rounds them, which makes a
-// number just beyond a bound look like the bound.
+// text returns the text of an error with exact numbers. The validator's text has rounded numbers: a
+// number just beyond a bound looks like the bound.
 func text(err *jsonschema.ValidationError) string {
 	bound := func(keyword string, got, want *big.Rat) string {
 		return keyword + ": got " + decimal(got) + ", want " + decimal(want)

@@ -54,7 +54,7 @@ func New(keys [][32]byte) (*Sealer, error) {
 	return s, nil
 }
 
-// For returns the box of one purpose. Call it once per purpose: it derives keys, which takes time.
+// For returns the box of one purpose. Call it once per purpose, because deriving the keys takes time.
 func (s *Sealer) For(purpose string) *Box {
 	box := &Box{base64: base64.RawURLEncoding.Strict()}
 	for _, key := range s.ring {
@@ -103,8 +103,8 @@ type hasher struct {
 	buffer []byte
 }
 
-// hashers returns a pool of hashers with one key. The pool saves the set-up of an HMAC, which takes as
-// long as the hash.
+// hashers returns a pool of hashers with one key. It saves half of the work of an HMAC: the set-up takes
+// as long as the hash.
 func hashers(key []byte) *sync.Pool {
 	return &sync.Pool{New: func() any { return &hasher{Hash: hmac.New(sha256.New, key)} }}
 }

@@ -12,7 +12,7 @@ import (
 // maxSession bounds a session token, in bytes: each request of the session repeats it in a header.
 const maxSession = 1024
 
-// Session is the state of a legacy session over HTTP.
+// Session is the state of a legacy session over Streamable HTTP.
 type Session struct {
 	// ID is random. It distinguishes the sessions of one client.
 	ID [16]byte

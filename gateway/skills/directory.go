@@ -27,7 +27,7 @@ func NewDirectory(uri string) *Directory { return &Directory{uri, map[string]wir
 
 // Add adds the files and folders that a skill has in this folder, except withheld files. The path of
 // the folder is relative to the skill. Add reports whether it found any. It finds none in a dynamic
-// skill, which has no manifest.
+// skill, because such a skill has no manifest.
 func (d *Directory) Add(s *Skill, path string, isWithheld func(path string) bool) (found bool) {
 	for _, file := range s.Files {
 		// The leading slashes also handle the skill's root, whose path is empty.

@@ -13,12 +13,11 @@ import (
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
-// eventStream is a response of server-sent events. Only one goroutine may write at a time. After the
-// first error, which is in err, writes do nothing.
+// eventStream is a response of server-sent events. Only one goroutine may write at a time.
 type eventStream struct {
 	w       io.Writer
 	control *http.ResponseController
-	err     error
+	err     error // the first error; later writes do nothing
 }
 
 // openStream begins the response and flushes its header. Call [eventStream.end] at the end.
@@ -41,7 +40,7 @@ func (s *eventStream) extend() {
 	_ = s.control.SetWriteDeadline(time.Now().Add(writeTimeout)) // fails for writers without deadlines, as in tests
 }
 
-// end extends the deadline once more, for the end of the body, which the HTTP server writes.
+// end extends the deadline once more: the HTTP server must still write the end of the body.
 func (s *eventStream) end() { s.extend() }
 
 // event writes an event. The id may be empty, and data may be nil.
@@ -63,7 +62,7 @@ func appendData(frame, data []byte) []byte {
 	return append(append(append(frame, "data: "...), wire.SingleLine(data)...), "\n\n"...)
 }
 
-// comment writes a comment, which clients ignore.
+// comment writes a comment line. Clients ignore it.
 func (s *eventStream) comment() { s.write([]byte(": keep-alive\n\n")) }
 
 func (s *eventStream) write(frame []byte) {

@@ -110,7 +110,7 @@ func (x *exchange) serve() {
 	}
 }
 
-// servePost handles a POST: first its JSON, then its headers, then its caller.
+// servePost serves a POST. It checks the JSON, then the headers, then the caller.
 func (x *exchange) servePost(ofHeader *protocol) {
 	if !accepts(x.r, wire.ContentJSON, wire.ContentSSE) {
 		x.refuse(http.StatusNotAcceptable, nil,
@@ -212,7 +212,7 @@ func (x *exchange) readBody() ([]byte, error) {
 	return body, err
 }
 
-// errNoMemory means that a body does not fit in the rest of its client's share of memory.
+// errNoMemory means that a body would exceed the memory that its client may use.
 var errNoMemory = errors.New("too many bytes are held")
 
 // readLargeBody reads a body that is large or has an unknown length. Its memory grows with the bytes

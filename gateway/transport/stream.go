@@ -17,8 +17,8 @@ import (
 // keepAlive is the interval of comments on an event stream. Without them, proxies close a quiet stream.
 const keepAlive = 15 * time.Second
 
-// minPause is the minimum time between two notifications on one stream. Clients list their prompts
-// again after each notification.
+// minPause is the minimum time between two notifications on one stream: each notification makes the
+// client list its prompts again.
 const minPause = 500 * time.Millisecond
 
 // outlet sends messages to one client. Only one goroutine may use it.

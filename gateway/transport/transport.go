@@ -65,14 +65,14 @@ func New(publisher *publish.Publisher, handler *requests.Handler, opts Options) 
 		metric.WithUnit("{credential}"), metric.WithDescription("Refused credentials, by "+
 			"reason: bad, scope, unavailable, or rate_limited."))
 	if err != nil {
-		otel.Handle(err) // only for an invalid name, beside a no-op instrument
+		otel.Handle(err) // cannot happen: the name is valid
 	}
 	notified, err := meter.Float64Histogram("promptweir.notification.duration", metric.WithUnit("s"),
 		metric.WithDescription("Time from the use of a changed list to its notification on a client's stream."),
 		metric.WithExplicitBucketBoundaries(0.001, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5,
 			1, 2, 5, 10, 30, 60, 120, 300))
 	if err != nil {
-		otel.Handle(err) // only for an invalid name, beside a no-op instrument
+		otel.Handle(err) // cannot happen: the name is valid
 	}
 	return &Transport{
 		publisher: publisher, requests: handler, ledger: opts.Ledger, logger: opts.Logger,
@@ -103,7 +103,7 @@ func (t *Transport) recovered(ctx context.Context, then func()) {
 	}
 }
 
-// Handler returns the handler of the MCP endpoint, which is Streamable HTTP in both eras. Each request
+// Handler returns the handler of the MCP endpoint. It serves Streamable HTTP in both eras; each request
 // determines its era. The endpoint is at the configured path, its variants are below that path, and
 // HTTP+SSE is at /sse unless it is off.
 //

@@ -71,8 +71,8 @@ func rendered(f *admin.PromptFile) Node {
 	return messageList(messages, &left)
 }
 
-// messageList shows at most maxMessages messages. left is the rest of the bytes of base64 that images
-// and sounds may have.
+// messageList shows at most maxMessages messages. left is the number of bytes of base64 that images
+// and sounds may still have.
 func messageList(all []jsontext.Value, left *int) Node {
 	more := max(0, len(all)-maxMessages)
 	return Group{

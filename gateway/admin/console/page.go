@@ -165,8 +165,8 @@ func (p *page) pager(path, team string, number, pages int) Node {
 		Span(Textf("Page %d of %d", number, pages)), to("next", "Next", number+1))
 }
 
-// href is the target of a link. It is left out if the address is not a path of the console, such as a
-// javascript: or data: URL.
+// href is the target of a link. It is left out unless the address is a path of the console: a
+// javascript: URL, for example, becomes no link.
 func href(address string) Node { return If(localPath(address) == address, Href(address)) }
 
 // src is the source of an image, sound or script. It is left out if the address is neither a static
@@ -194,7 +194,7 @@ func prose(class, label, s string) Node {
 	return Div(Class(class), Role("group"), Aria("label", label), TabIndex("0"), El("bdi", Text(text(s))))
 }
 
-// code is code in a box that can be scrolled with the keyboard. heading is the id of the box's label.
+// code shows s in a box that can be scrolled with the keyboard. heading is the id of the box's label.
 func code(id, heading, s string) Node {
 	return Pre(ID(id), TabIndex("0"), Role("group"), Aria("labelledby", heading), Code(Text(text(s))))
 }

@@ -153,7 +153,8 @@ func admissions(all []inspect.Admission) Node {
 		})))
 }
 
-// trySections are the form to try a prompt, or the list of its arguments, and its definition.
+// trySections shows a form to try the prompt, or only its arguments if the caller may not try it. The
+// definition follows.
 func (c *console) trySections(r *http.Request, p *page, prompt *admin.Prompt) Node {
 	tryOrRead := argumentList(prompt.Arguments)
 	if c.operators.Proven(r) {

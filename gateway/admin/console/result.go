@@ -32,7 +32,8 @@ func resultCard(raw jsontext.Value) (card Node, messages int) {
 			Code(Text(text(wire.Indented(raw))))))), len(all)
 }
 
-// messageCard shows a message. left is the rest of the bytes of base64 that images and sounds may have.
+// messageCard shows a message. left is the number of bytes of base64 that images and sounds may still
+// have.
 func messageCard(m wire.Object, left *int) Node {
 	content := m.Object("content")
 	role, _ := m.Text("role")
