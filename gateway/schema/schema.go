@@ -130,7 +130,7 @@ func (s *Schema) Check(ctx context.Context, raw jsontext.Value) (err error) {
 	defer func() {
 		switch problem := recover(); problem {
 		case nil:
-		case errTooCostly: // from the meter
+		case errTooCostly: // the meter panicked
 			err = errTooCostly
 		default:
 			err = fmt.Errorf("the value cannot be checked: %v", problem)

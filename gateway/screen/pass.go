@@ -153,7 +153,7 @@ func (p *pass) checkText(text string, at *jsontext.Decoder) string {
 			return text
 		}
 		if round == maxRounds {
-			b := p.screen.blocks[0] // any block: the finding is not about one of them
+			b := p.screen.blocks[0] // several blocks may be involved: name the first
 			p.rejected = &Finding{b.Screen, "too much to strip", pointer(at), b.throttle}
 			return text
 		}

@@ -144,7 +144,7 @@ func (f *form) content() {
 		f.resource()
 	case "resource_link":
 		f.member("uri", isURI)
-		if f.object.Get("mimeType") != nil { // it may be absent here, but not in an embedded resource
+		if f.object.Get("mimeType") != nil { // optional for a link, but not for an embedded resource
 			f.member("mimeType", isMIMEType)
 		}
 	}

@@ -123,7 +123,7 @@ func (x *exchange) resumeForwarded(principal string, request *requests.Request) 
 		return false
 	}
 	request.Caller, request.Snapshot = caller, current
-	if request.Relay == nil { // a relay makes respond send a header soon, for which the other replica waits
+	if request.Relay == nil { // with a relay, respond sends the header early: the other replica waits for it
 		request.Relay = requests.NewRelayQueue()
 	}
 	x.respond(requests.ExtractTrace(x.r.Context(), request.Meta, x.r.Header), request, http.StatusOK)

@@ -145,7 +145,7 @@ func (s *sseSession) writeEvents(out *eventStream, giveUp context.CancelFunc) {
 			out.comment()
 		}
 		if out.err != nil {
-			giveUp() // go on until the session ends: requests must not wait for a reader of out
+			giveUp() // but go on receiving from out, which would block the requests
 		}
 	}
 }

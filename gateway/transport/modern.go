@@ -109,7 +109,7 @@ func checkHeaders(header http.Header, request *requests.Request) *wire.Error {
 		if request.Snapshot.Skills || request.Snapshot.Links {
 			member = "uri"
 		}
-	case wire.ToolsCall: // at other endpoints, admitModern responds that the method is unknown
+	case wire.ToolsCall: // at other endpoints, the handler responds that the method is unknown
 		if request.Variant == config.VariantTools {
 			member = "name"
 		}

@@ -18,7 +18,7 @@ const maxForm = 64 << 10
 // askForToken serves the sign-in page, or the page of a link with a code.
 func (c *console) askForToken(w http.ResponseWriter, r *http.Request) {
 	next, code := localPath(r.FormValue("next")), r.FormValue("code")
-	// Operators need not sign in. Only a link is for them, too: it begins a session.
+	// Operators need not sign in. But an operator without a session may open a link to get one.
 	if c.operators.HasSession(r) || code == "" && c.operators.Include(r) {
 		redirect(w, r, next)
 		return

@@ -211,7 +211,7 @@ func teams(s *snapshot.Snapshot, r *admin.Readiness) []teamRow {
 		if i, ok := index[team]; ok {
 			return &rows[i]
 		}
-		return &teamRow{} // is dropped: the team was removed by a reload between the two arguments
+		return &teamRow{} // discarded: after a reload, s and r may be of different configurations
 	}
 	for i := range r.Upstreams {
 		row := of(r.Upstreams[i].Team)
