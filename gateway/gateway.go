@@ -162,10 +162,7 @@ func (g *Gateway) Run(ctx context.Context) error {
 	}
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return g.publisher.Run(ctx) })
-	group.Go(func() error {
-		g.carryOutReloads(ctx)
-		return nil
-	})
+	group.Go(func() error { return g.carryOutReloads(ctx) })
 	group.Go(func() error {
 		g.history.Run(ctx, g.Snapshot, g.requests.PromptGets)
 		return nil

@@ -47,8 +47,8 @@ func (g *Gateway) Reload(ctx context.Context) error {
 	}
 }
 
-// carryOutReloads carries out one reload after another until ctx ends.
-func (g *Gateway) carryOutReloads(ctx context.Context) {
+// carryOutReloads carries out one reload after another until ctx ends. It always returns nil.
+func (g *Gateway) carryOutReloads(ctx context.Context) error {
 	for {
 		select {
 		case done := <-g.reloads:
@@ -56,7 +56,7 @@ func (g *Gateway) carryOutReloads(ctx context.Context) {
 			records{g.opts.Audit}.reload(err)
 			done <- err
 		case <-ctx.Done():
-			return
+			return nil
 		}
 	}
 }

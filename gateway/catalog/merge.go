@@ -150,25 +150,22 @@ func (c *Catalog) claimsOf(at int) (claims []claim, reports []Report) {
 	claims = make([]claim, 0, len(source.Prompts))
 	for _, prompt := range source.Prompts {
 		name := cmp.Or(prompt.Exposed, source.Exposed(c.opts.Separator, prompt.Name))
-		if len(name) > MaxName {
+		owner := c.namespaces.owner(name)
+		report, reserved := c.namespaces.reserved(source, prompt, name)
+		switch {
+		case len(name) > MaxName:
 			reports = append(reports, nameTooLong(source, prompt, name))
-			continue
-		}
 		// A name from an override may be in no namespace, and then has no owner.
-		if owner := c.namespaces.owner(name); owner.Team != source.Team && owner.Upstream != "" {
+		case owner.Team != source.Team && owner.Upstream != "":
 			reports = append(reports, foreignPrefix(source, prompt, name, &owner))
-			continue
-		}
-		if report, reserved := c.namespaces.reserved(source, prompt, name); reserved {
+		case reserved:
 			reports = append(reports, report)
-			continue
-		}
-		if seen[name] {
+		case seen[name]:
 			reports = append(reports, duplicate(source, prompt, name))
-			continue
+		default:
+			seen[name] = true
+			claims = append(claims, claim{name: name, source: at, prompt: prompt})
 		}
-		seen[name] = true
-		claims = append(claims, claim{name: name, source: at, prompt: prompt})
 	}
 	return claims, reports
 }

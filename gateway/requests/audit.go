@@ -81,11 +81,7 @@ func (a *recorder) records(x *run) bool {
 	if a.log == nil || x.caller.Generation == nil && x.r.local == nil {
 		return false
 	}
-	switch x.r.Message.Method {
-	case wire.PromptsGet, wire.Complete:
-		return true
-	}
-	if x.target.readsSkill || x.target.linked {
+	if event := x.event(); event == audit.Get || event == audit.Completion {
 		return true
 	}
 	cfg := x.snapshot.Config.Audit
@@ -198,16 +194,13 @@ func completedArguments(params wire.Object) wire.Object {
 }
 
 func (x *run) event() audit.Event {
-	switch x.r.Message.Method {
-	case wire.PromptsGet:
+	switch method := x.r.Message.Method; {
+	case method == wire.PromptsGet, x.target.readsSkill, x.target.linked:
 		return audit.Get
-	case wire.Complete:
+	case method == wire.Complete:
 		return audit.Completion
-	case wire.PromptsList:
+	case method == wire.PromptsList:
 		return audit.List
-	}
-	if x.target.readsSkill || x.target.linked {
-		return audit.Get
 	}
 	return audit.Request
 }
@@ -223,11 +216,9 @@ func (x *run) outcomeOf(ctx context.Context, err error) audit.Outcome {
 		return audit.Hidden
 	case x.target.notFound:
 		return audit.Unknown
-	case errors.Is(err, errRefused):
-		return audit.Refused
 	case answered && wireErr.FromPeer():
 		return audit.UpstreamError
-	case answered:
+	case answered, errors.Is(err, errRefused):
 		return audit.Refused
 	case ctx.Err() != nil && !errors.Is(context.Cause(ctx), ErrShuttingDown):
 		return audit.Cancelled
