@@ -64,8 +64,8 @@ func newLimits(shared SharedLimits) *limits {
 // counted lists the buckets that count a request; nil if no limit counts it.
 type counted []acquired
 
-// acquired is a bucket that counts a request. reservation is nil if the bucket counts only its
-// concurrency.
+// acquired is a bucket that counts a request. reservation is nil if this replica does not count the
+// rate.
 type acquired struct {
 	bucket      *bucket
 	reservation *rate.Reservation

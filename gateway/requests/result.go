@@ -10,8 +10,8 @@ import (
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
-// Result is the result of a request before it is encoded for the client's era. One of JSON,
-// Members, page and append is set. If both JSON and Members are set, Members are used.
+// Result is the result of a request before it is encoded for the client's era. Its content is in
+// JSON, Members, page or append. If both JSON and Members are set, Members are used.
 type Result struct {
 	// JSON is written unchanged.
 	JSON jsontext.Value

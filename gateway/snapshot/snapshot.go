@@ -27,8 +27,8 @@ type Snapshot struct {
 	// the indexes of upstreams that are untried, are not listed, or have a problem. Requests look
 	// at these indexes rather than at all upstreams.
 	untried, unhealthy []int
-	// polled are the indexes of upstreams with a TTL, which do not report changes. The shortest TTL
-	// comes first.
+	// polled are the indexes of upstreams with a TTL, whose servers would not report every change.
+	// The shortest TTL comes first.
 	polled  []int
 	started time.Time
 	// brokenFiles returns the broken prompt files of unhealthy upstreams.
