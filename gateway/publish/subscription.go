@@ -174,8 +174,8 @@ func (s *subscriptions) byAudience(next *snapshot.Snapshot) map[*policy.Audience
 }
 
 // fingerprint returns the fingerprint of an audience's view. If building the view panics, the
-// fingerprint is zero, which practically no view has: the audience is woken, and its lists return
-// the error.
+// fingerprint is zero, which practically no view has. The audience's subscriptions are then woken,
+// and its lists return the error.
 func (p *Publisher) fingerprint(s *snapshot.Snapshot, audience *policy.Audience) (view catalog.Fingerprint) {
 	_ = client.RecoverToError(p.logger, func() error {
 		view = s.View(audience).Fingerprint()

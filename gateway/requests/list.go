@@ -99,7 +99,7 @@ func inForm(variant config.Variant, entries []*catalog.Entry) []*catalog.Entry {
 	return formed
 }
 
-// logPages logs, once per audience, that its list has several pages.
+// logPages logs that an audience's list has several pages, once per audience.
 func logPages(
 	ctx context.Context, logger *slog.Logger, x *run, audience *policy.Audience, view *catalog.View,
 ) {

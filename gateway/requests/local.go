@@ -26,10 +26,10 @@ type Local struct {
 // Operator is a person who uses a prompt at the console. Such a use needs no rule of the policy,
 // and the upstream gets the gateway's credential, so it is recorded before the result is returned.
 type Operator struct {
-	// Client is the network address of the request.
+	// Client is the network address from which the operator's request came.
 	Client string
 	// As names the principal whose view the console showed, such as "user:ann"; empty for the view
-	// of everybody.
+	// of all principals.
 	As string
 }
 

@@ -41,7 +41,8 @@ var (
 	opencodeWord = lazily(`\$(?:(\d+)|(ARGUMENTS))`)
 	// The first group matches nothing, because Gemini CLI has no numbered words.
 	geminiWord = lazily(`\{\{()?(args)\}\}`)
-	// Each of these expressions matches the beginning of syntax that may span lines.
+	// These expressions match only the beginning of their syntax, because the syntax may span
+	// lines.
 	opencodeShell = lazily("!`[^`]")
 	geminiShell   = lazily(`!\{`)
 	geminiFile    = lazily(`@\{`)
