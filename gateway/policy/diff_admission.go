@@ -68,8 +68,8 @@ func unlike(screens, others []config.Screen) (all []config.Screen) {
 	return all
 }
 
-// alike reports whether two blocks have the same action and the same checks. It ignores labels,
-// locations and the skills attribute.
+// alike reports whether two blocks have the same action and the same checks. It ignores labels
+// and locations.
 func alike(a, b config.Screen) bool {
 	patterns := func(s config.Screen) (all []string) {
 		for _, p := range s.Patterns {
@@ -77,7 +77,8 @@ func alike(a, b config.Screen) bool {
 		}
 		return all
 	}
-	return a.Action == b.Action && a.Invisible == b.Invisible && a.WellFormed == b.WellFormed && a.MaxSize == b.MaxSize &&
+	return a.Action == b.Action && a.Invisible == b.Invisible && a.WellFormed == b.WellFormed && a.Skills == b.Skills &&
+		a.MaxSize == b.MaxSize &&
 		slices.Equal(a.Content, b.Content) && slices.Equal(patterns(a), patterns(b))
 }
 

@@ -78,6 +78,7 @@ func TestDiff_ReportsAuthLocksAndScreens(t *testing.T) {
 	for name, change := range map[string]func(*config.Screen){
 		"another size":    func(s *config.Screen) { s.MaxSize = 9 },
 		"invisible":       func(s *config.Screen) { s.Invisible = true },
+		"skills":          func(s *config.Screen) { s.Skills = true },
 		"well-formed":     func(s *config.Screen) { s.WellFormed = true },
 		"another action":  func(s *config.Screen) { s.Action = config.ScreenStrip },
 		"another pattern": func(s *config.Screen) { s.Patterns = nil },
