@@ -16,8 +16,6 @@ const (
 	// together.
 	maxIdle    = 30 * time.Second
 	idleJitter = 0.1
-	// lingerStep is the interval at which a replaced session is checked for remaining calls.
-	lingerStep = 100 * time.Millisecond
 )
 
 // checkHealth pings the server when it is idle, and at once after a call without an answer. It
@@ -101,11 +99,4 @@ func (s *Server) decide(ctx context.Context, p *proof) error {
 	}
 	p.isFutile = true
 	return nil
-}
-
-// endAfterCalls closes a replaced session when its calls have ended, or ctx has.
-func (s *Server) endAfterCalls(ctx context.Context, conn *Connection) {
-	for Sleep(ctx, lingerStep) == nil && conn.calls.Load() > 0 {
-	}
-	conn.close()
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -121,9 +122,7 @@ func (s *Server) NoSession(conn *Connection) (reason Reason, retryAfter time.Dur
 func (s *Server) markRenewing(ctx context.Context, err error) {
 	s.logger.InfoContext(ctx, "session lost, a new one is opened", slog.Any("error", err))
 	s.OnLink(Renewing)
-	renewing := noConnection()
-	renewing.renewing = true
-	s.replace(renewing)
+	s.replace(&Connection{renewing: true, replaced: make(chan struct{})})
 }
 
 // markDown records that there is no session, and the wait before the next attempt.
@@ -133,9 +132,7 @@ func (s *Server) markDown(ctx context.Context, err error, wait time.Duration) {
 	if !known { // once per outage and cause, not per attempt
 		s.logger.WarnContext(ctx, "upstream down", s.explained(reason, err)...)
 	}
-	down := noConnection()
-	down.retryAt = time.Now().Add(wait)
-	s.replace(down)
+	s.replace(&Connection{retryAt: time.Now().Add(wait), replaced: make(chan struct{})})
 	// An ongoing outage is no change. Publishing it would cost all readers of states.
 	if !before.Tried || !known {
 		s.update(func(next *State) {
@@ -175,14 +172,13 @@ func (s *Server) markLate(ctx context.Context, connected bool, err error) {
 // needs a stack of 16 KiB. The goroutine that mostly waits for the next attempt keeps a small stack.
 func (s *Server) open(ctx context.Context) (l *lister, err error) {
 	l = newLister(s)
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
+	var opening sync.WaitGroup
+	opening.Go(func() {
 		err = client.RecoverToError(s.logger, func() (err error) {
-			l.session, err = s.dialer.Connect(ctx, client.SessionOptions{OnListChanged: l.change})
+			l.session, err = s.dialer.Connect(ctx, client.SessionOptions{OnListChanged: l.changed.Set})
 			return err
 		})
-	}()
-	<-done
+	})
+	opening.Wait()
 	return l, err
 }

@@ -61,9 +61,6 @@ func newLister(s *Server) *lister {
 	return &lister{server: s, changed: make(Mark, 1), ready: ready, setReady: sync.OnceFunc(func() { close(ready) })}
 }
 
-// change makes run request the list. It never blocks.
-func (l *lister) change() { l.changed.Set() }
-
 // watch keeps the stream of changes open. It returns nil if the server has none.
 func (l *lister) watch(ctx context.Context) error {
 	s := l.session
@@ -82,7 +79,7 @@ func (l *lister) watch(ctx context.Context) error {
 			l.silent.Store(false)
 			// Keep this order: run drops the mark when ready is closed, because its first list
 			// comes later.
-			l.change() // something may have changed before the stream was open
+			l.changed.Set() // something may have changed before the stream was open
 			l.setReady()
 		})
 		if ctx.Err() != nil {
@@ -93,7 +90,7 @@ func (l *lister) watch(ctx context.Context) error {
 			// A server that had a stream before may have been replaced. A list shows whether it
 			// still knows the session.
 			if wasOpen {
-				l.change()
+				l.changed.Set()
 			}
 			return nil
 		}
@@ -151,8 +148,7 @@ func (l *lister) run(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		quiet := max(quietTime, time.Duration(bytes)*time.Second/maxListRate)
-		if err := Sleep(ctx, quiet); err != nil {
+		if err := Sleep(ctx, max(quietTime, time.Duration(bytes)*time.Second/maxListRate)); err != nil {
 			return err
 		}
 		state := l.server.State()
@@ -168,23 +164,10 @@ func (l *lister) run(ctx context.Context) error {
 				return err
 			}
 		}
-		if err := l.wait(ctx); err != nil {
-			return err
-		}
-	}
-}
-
-// wait waits until there is a reason to request the list again.
-func (l *lister) wait(ctx context.Context) error {
-	for {
-		refused := l.server.State().ofList != nil
 		select {
 		case <-l.changed:
-			return nil
 		case <-l.server.Relist:
-			return nil
-		case <-time.After(l.pollInterval(refused)):
-			return nil
+		case <-time.After(l.pollInterval()):
 		case <-ctx.Done():
 			return ctx.Err()
 		}
@@ -195,10 +178,10 @@ func (l *lister) wait(ctx context.Context) error {
 // refresh attribute. After a refused list it returns the attribute, but at most maxListRetry. The
 // result is at least [config.MinRefresh], and randomised upwards by up to 20 % to avoid a
 // thundering herd.
-func (l *lister) pollInterval(refused bool) time.Duration {
+func (l *lister) pollInterval() time.Duration {
 	interval := l.server.upstream.Refresh
 	switch {
-	case refused:
+	case l.server.State().ofList != nil:
 		interval = min(interval, maxListRetry)
 	case l.usedTTL() > 0:
 		interval = l.usedTTL()
@@ -288,7 +271,11 @@ func (l *lister) refused(ctx context.Context, err error) error {
 			return broken
 		}
 	}
-	reason := refusalOf(err)
+	outcome := client.OutcomeOf(err)
+	reason := outcome.Reason
+	if _, exceeds := errors.AsType[*client.ListError](err); exceeds || outcome.Answer != nil {
+		reason = ListRefused // for every error code of a server
+	}
 	if !up.State().ofList.HasCause(reason, err) {
 		up.logger.WarnContext(ctx, "list of prompts not refreshed, the last good one stays",
 			up.explained(reason, err)...)
@@ -297,24 +284,12 @@ func (l *lister) refused(ctx context.Context, err error) error {
 	return nil
 }
 
-// refusalOf returns the reason for a failed list. If the server answered with an error, the reason
-// is the same for every code.
-func refusalOf(err error) Reason {
-	end := client.OutcomeOf(err)
-	if _, exceeds := errors.AsType[*client.ListError](err); exceeds || end.Answer != nil {
-		return ListRefused
-	}
-	return end.Reason
-}
-
 // publish makes a list the current one.
 func (l *lister) publish(ctx context.Context, definitions []jsontext.Value) {
-	up := l.server
-	before := up.State()
-	if before.ofList != nil && before.ofCalls == nil {
-		up.logger.InfoContext(ctx, "upstream healthy")
+	if before := l.server.State(); before.ofList != nil && before.ofCalls == nil {
+		l.server.logger.InfoContext(ctx, "upstream healthy")
 	}
-	up.update(func(next *State) {
+	l.server.update(func(next *State) {
 		next.Tried, next.Listed, next.TTL, next.ofList = true, true, l.usedTTL(), nil
 		next.SetPrompts(shareDefinitions(next.Definitions, definitions))
 	})

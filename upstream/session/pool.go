@@ -305,14 +305,13 @@ func (p *pool) release(s *pooledSession, lost bool) {
 	case lost, s.exclusive && abandoned:
 		p.dropLocked(s)
 	case !s.exclusive:
-		if s.calls--; s.calls > 0 {
-			return
-		}
-		if p.exclusive {
+		switch s.calls--; {
+		case s.calls > 0:
+		case p.exclusive: // it became exclusive during the calls
 			p.dropLocked(s)
-			return
+		default:
+			p.idleLocked(s)
 		}
-		p.idleLocked(s)
 	// Nothing may be added to work any more, because close waits for it. The session ends with ctx.
 	case p.closed:
 	// The session stays in use until the server has answered a ping. After that, nothing more comes
@@ -322,11 +321,11 @@ func (p *pool) release(s *pooledSession, lost bool) {
 			err := s.session.Ping(p.ctx)
 			p.mu.Lock()
 			defer p.mu.Unlock()
-			if err != nil {
+			if err == nil {
+				p.idleLocked(s)
+			} else {
 				p.dropLocked(s)
-				return
 			}
-			p.idleLocked(s)
 		})
 	}
 }

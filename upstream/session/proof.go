@@ -62,11 +62,10 @@ func (s *Server) Prove(ctx context.Context, conn *Connection, session *client.Se
 		case errors.Is(p.lost, ErrPooledLost):
 			return p.lost
 		}
-		select {
-		case <-conn.replaced:
-		case <-ctx.Done():
-			return failed
-		}
+	case <-conn.replaced:
+	case <-ctx.Done():
+	}
+	select {
 	case <-conn.replaced:
 	case <-ctx.Done():
 		return failed

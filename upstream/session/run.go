@@ -21,6 +21,8 @@ const (
 	// result wait longer than mostSlow.
 	leastSlow = 5 * time.Second
 	mostSlow  = 20 * time.Second
+	// lingerStep is the interval at which a replaced session is checked for remaining calls.
+	lingerStep = 100 * time.Millisecond
 )
 
 // New returns a server that has not been contacted. It calls onChange after each change of [State];
@@ -115,11 +117,15 @@ func (s *Server) serve(ctx context.Context, l *lister) (listed bool, err error) 
 	session := l.session
 	conn := newConnection(ctx, s, session)
 	defer func() {
-		if s.next != nil {
-			s.ending.Go(func() { s.endAfterCalls(ctx, conn) })
+		if s.next == nil {
+			conn.close()
 			return
 		}
-		conn.close()
+		s.ending.Go(func() { // close the replaced session when its calls have ended, or ctx has
+			for Sleep(ctx, lingerStep) == nil && conn.calls.Load() > 0 {
+			}
+			conn.close()
+		})
 	}()
 	// Call OnLink before calls can find the session. From now on, the breaker ignores attempts on
 	// the previous session.
