@@ -104,14 +104,15 @@ func (t *httpTransport) roundTrip(ctx context.Context, r *request) error {
 	// A handshake is not repeated, because it opens a session. A relayed request is not repeated,
 	// because the client may have been asked. server/discover may be: it has no effect.
 	mayRepeat := r.onMessage == nil && r.method != wire.Initialize
-	reached := stageBody
+	reached := stageAnswer
 	came, err := t.http.send(ctx, agreed.post, r.fields(agreed.revision), r.body(), mayRepeat)
 	if err == nil {
+		reached = stageBody
 		came.idle = t.idleTime
 		err = t.readResponse(came, r)
-	} else {
-		reached = stageOf(err)
-		if failed, ok := errors.AsType[*http1.Error](err); ok && failed.HasAnswer {
+	} else if failed, ok := errors.AsType[*http1.Error](err); ok {
+		reached = [...]stage{http1.Connect: stageConnect, http1.Handshake: stageTLS, http1.Exchange: stageAnswer}[failed.Step]
+		if failed.HasAnswer {
 			err = &startedError{err}
 		}
 	}
@@ -260,9 +261,9 @@ func (t *httpTransport) parse(raw []byte, method string) ([]wire.Message, error)
 	raw = bytes.TrimPrefix(raw, []byte(byteOrderMark))
 	messages, err := wire.ParseAll(raw, t.agreed.Load().revision)
 	if err != nil {
-		return parseTolerantly(raw, method, err)
+		messages, err = parseTolerantly(raw, method, err)
 	}
-	return messages, nil
+	return messages, err
 }
 
 // readStream reads an event stream until the expected response arrives, or to its end if no

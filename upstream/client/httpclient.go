@@ -204,18 +204,6 @@ func isStale(err error) bool {
 	return ok && failed.IsReused && !failed.HasAnswer
 }
 
-// stageOf returns how far a request came that failed without a response.
-func stageOf(err error) stage {
-	failed, ok := errors.AsType[*http1.Error](err)
-	switch {
-	case ok && failed.Step == http1.Connect:
-		return stageConnect
-	case ok && failed.Step == http1.Handshake:
-		return stageTLS
-	}
-	return stageAnswer
-}
-
 // carrier adds a trace context to the fields of a request.
 type carrier struct{ fields *http1.Fields }
 

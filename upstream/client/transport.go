@@ -67,8 +67,8 @@ type mux struct {
 	// closed is closed when the stream has ended, for the reason in cause.
 	closed chan struct{}
 	cause  error
-	// agreed is the negotiated revision; nil before.
-	agreed atomic.Pointer[string]
+	// agreed is the negotiated revision, a string; nil before.
+	agreed atomic.Value
 
 	mu      sync.Mutex // guards pending
 	pending map[string]awaited
@@ -225,14 +225,12 @@ func (x *mux) standalone(ctx context.Context, ready func()) error {
 
 func (x *mux) idle() *idleTime { return x.idleTime }
 
-func (x *mux) setRevision(revision string) { x.agreed.Store(&revision) }
+func (x *mux) setRevision(revision string) { x.agreed.Store(revision) }
 
 // revision returns the negotiated revision; empty before.
 func (x *mux) revision() string {
-	if revision := x.agreed.Load(); revision != nil {
-		return *revision
-	}
-	return ""
+	revision, _ := x.agreed.Load().(string)
+	return revision
 }
 
 func (x *mux) done() <-chan struct{} { return x.closed }
