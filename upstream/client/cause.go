@@ -25,9 +25,8 @@ import (
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
-// Cause explains to an operator why a server cannot be used, and how to fix that. It contains no
-// secrets of the configuration. It may contain the server's address and text, so clients do not get
-// it.
+// Cause explains to an operator why a server cannot be used and how to fix it. It contains no secrets of the
+// configuration. Clients do not get it, because it may contain the server's address and output.
 type Cause struct {
 	Kind Kind
 	// Problem is a clause that continues "wiki is down: ".
@@ -36,7 +35,7 @@ type Cause struct {
 	Remedy string
 }
 
-// String returns the cause as one clause.
+// String returns the problem and the remedy, joined by a semicolon.
 func (c Cause) String() string {
 	if c.Remedy == "" {
 		return c.Problem
@@ -44,10 +43,10 @@ func (c Cause) String() string {
 	return c.Problem + "; " + c.Remedy
 }
 
-// Kind is a kind of cause: the texts of its causes. Problem is a format, for the arguments of [Kind.Cause].
+// Kind is the template of similar causes. Problem is a format string for the arguments of [Kind.Cause].
 type Kind struct{ Problem, Remedy string }
 
-// Cause returns a cause of the kind.
+// Cause returns a cause of this kind, with args in its problem.
 func (k Kind) Cause(args ...any) Cause { return Cause{k, fmt.Sprintf(k.Problem, args...), k.Remedy} }
 
 // The kinds of causes.
@@ -120,14 +119,14 @@ const (
 	maxNames = 3
 )
 
-// quoted quotes up to maxQuoted bytes of a server's text, so that a terminal cannot act on it.
+// quoted quotes up to maxQuoted bytes of a server's text. It escapes characters that a terminal could act on.
 func quoted(text string) string { return strconv.Quote(wire.Clip(text, maxQuoted)) }
 
-// printable returns up to maxQuoted bytes of a server's text. Invisible characters, and characters
-// that a terminal could act on, are replaced.
+// printable returns up to maxQuoted bytes of a server's text. It replaces invisible characters and characters that a
+// terminal could act on.
 func printable(text string) string { return wire.Printable(wire.Clip(text, maxQuoted)) }
 
-// CauseOf explains an error of this package, which may be wrapped.
+// CauseOf explains an error that this package returned. The error may be wrapped.
 func CauseOf(err error) Cause {
 	d := &Dialer{}
 	if failed, ok := errors.AsType[*dialerError](err); ok {
@@ -138,8 +137,7 @@ func CauseOf(err error) Cause {
 	return c
 }
 
-// dialerError is the failure of a session, or of an attempt to open one, with the dialer that can
-// explain it.
+// dialerError is the failure of a session, or of an attempt to open a session. CauseOf uses its dialer.
 type dialerError struct {
 	error
 
@@ -148,8 +146,8 @@ type dialerError struct {
 
 func (e *dialerError) Unwrap() error { return e.error }
 
-// failure prepares an error for callers: it hides secrets, and adds the dialer that [CauseOf]
-// needs. A [*wire.Error] needs no dialer.
+// failure prepares an error for callers: it hides secrets, and adds the dialer that [CauseOf] needs. A [*wire.Error]
+// needs no dialer. A nil error stays nil.
 func (d *Dialer) failure(err error) error {
 	if _, answered := err.(*wire.Error); err == nil || answered { //nolint:errorlint // for a wrapped error, the wrapper explains more
 		return d.mask.Error(err)
@@ -175,7 +173,7 @@ func (d *Dialer) shownAddress() string {
 	return hostPort(u)
 }
 
-// hostPort returns host and port of a URL.
+// hostPort returns the host and port of a URL. The port is the default port of the scheme if the URL has none.
 func hostPort(u *url.URL) string {
 	switch {
 	case u.Port() != "":
@@ -195,7 +193,7 @@ func (d *Dialer) visibleURL() *url.URL {
 	return u
 }
 
-// childCause explains why a child process does not serve.
+// childCause explains why a child process did not start, has exited or does not answer.
 func (d *Dialer) childCause(err error) Cause {
 	if d.server.Transport != config.Stdio {
 		return Cause{}
@@ -209,7 +207,7 @@ func (d *Dialer) childCause(err error) Cause {
 		if exit.atOnce {
 			kind = ExitedAtOnce
 		}
-		return kind.Cause(program, exit.status, exit.said)
+		return kind.Cause(program, exit.status, exit.lastWords)
 	}
 	waited, ok := errors.AsType[*stageError](err)
 	switch {
@@ -221,7 +219,7 @@ func (d *Dialer) childCause(err error) Cause {
 	return SilentChild.Cause(program, waited.method, d.waited(waited))
 }
 
-// waited returns how long a request has waited.
+// waited returns how long a request has waited, or the server's timeout if the error does not contain it.
 func (d *Dialer) waited(e *stageError) time.Duration {
 	switch {
 	case !e.since.IsZero():
@@ -232,8 +230,7 @@ func (d *Dialer) waited(e *stageError) time.Duration {
 	return d.server.Timeout
 }
 
-// startCause explains why a program could not be started. program is its visible name, and path the
-// file.
+// startCause explains why a program could not be started. program is its name for texts, path the executable file.
 func startCause(program, path string, err error) Cause {
 	if folder, ok := errors.AsType[*folderError](err); ok {
 		return FolderUnusable.Cause(program, folder.err.Error())
@@ -244,7 +241,7 @@ func startCause(program, path string, err error) Cause {
 	case errors.Is(err, exec.ErrNotFound):
 		return CommandNotFound.Cause(program)
 	case errors.Is(err, fs.ErrNotExist):
-		if _, missing := os.Stat(path); missing == nil { // a script without its interpreter fails in the same way
+		if _, missing := os.Stat(path); missing == nil { // the error of a script without its interpreter is the same
 			return InterpreterGone.Cause(program)
 		}
 		return CommandMissing.Cause(program)
@@ -292,7 +289,7 @@ func (d *Dialer) tlsCause(err error) Cause {
 	}
 	// crypto/tls exports no type for an alert of the server.
 	if alert, ok := errors.AsType[*net.OpError](err); ok && alert.Op == "remote error" {
-		if d.http.missesCertificate.Load() { // in TLS 1.2 the alert is "handshake failure", so the alert is not checked
+		if d.http.missesCertificate.Load() { // do not look at the alert: in TLS 1.2 it is only "handshake failure"
 			return d.certificateMissing()
 		}
 		if text := alert.Err.Error(); strings.Contains(text, "certificate") {
@@ -303,7 +300,7 @@ func (d *Dialer) tlsCause(err error) Cause {
 	return Cause{}
 }
 
-// certificateMissing explains that the server requires a client certificate.
+// certificateMissing explains that the server requires a client certificate and accepted none.
 func (d *Dialer) certificateMissing() Cause {
 	if t := d.server.TLS; t != nil && t.Certificate.Reveal() != "" {
 		return CertificateRefused.Cause(d.shownAddress(), "it is from none of the server's accepted issuers")
@@ -371,7 +368,8 @@ func (d *Dialer) networkCause(err error) Cause {
 	return Cause{}
 }
 
-// rootOf returns the innermost error. It contains no address.
+// rootOf returns the innermost error, such as "connection reset by peer". Unlike the errors that wrap it, it contains
+// no address.
 func rootOf(err error) error {
 	for inner := errors.Unwrap(err); inner != nil; inner = errors.Unwrap(err) {
 		err = inner
@@ -403,7 +401,7 @@ func (d *Dialer) timeoutCause(err error) Cause {
 	return c
 }
 
-// statusCause explains an HTTP status.
+// statusCause explains an HTTP status that is not a success.
 func (d *Dialer) statusCause(err error) Cause {
 	status, ok := errors.AsType[*StatusError](err)
 	if !ok {
@@ -479,7 +477,7 @@ func (d *Dialer) answerCause(err error) Cause {
 			return WebPage.Cause(nonsense.contentType)
 		}
 		c := NotMCP.Cause(nonsense.problem)
-		if nonsense.isOfRevision && !d.negotiatesEra() {
+		if nonsense.wrongRevision && !d.negotiatesEra() {
 			c.Remedy = "set protocol to a revision that the server speaks, or remove it"
 		}
 		return c

@@ -49,11 +49,11 @@ type Dialer struct {
 	// stderr logs the stderr of child processes; nil unless the transport is stdio. Its records are
 	// limited, because a child that keeps restarting prints the same lines each time.
 	stderr *slog.Logger
-	// output holds the last lines of the child that was started last; nil before the first.
+	// output holds the output of the child process that was started last; nil before the first start.
 	output atomic.Pointer[childOutput]
 }
 
-// NewDialer returns a dialer. It contacts nothing until a session is opened.
+// NewDialer returns a dialer. It does not contact the server.
 func NewDialer(server config.Upstream, opts Options) *Dialer {
 	mask := server.Mask()
 	logger := cmp.Or(opts.Logger, slog.New(slog.DiscardHandler)).With(slog.String("upstream", server.Name))
@@ -71,26 +71,25 @@ func NewDialer(server config.Upstream, opts Options) *Dialer {
 	return d
 }
 
-// negotiatesEra reports whether a session may be of either era.
+// negotiatesEra reports whether the configuration allows both eras.
 func (d *Dialer) negotiatesEra() bool { return d.server.Protocol == "auto" || d.server.Protocol == "" }
 
-// CloseIdleConnections closes connections that no request uses.
+// CloseIdleConnections closes the connections that no request uses now, and each of the others when its request has
+// ended. A child process has no connections.
 func (d *Dialer) CloseIdleConnections() {
 	if d.http != nil {
 		d.http.network.CloseIdle()
 	}
 }
 
-// SlowStart returns the error that explains why an attempt has not opened a session after the given
-// time. The attempt goes on.
+// SlowStart returns the error of an attempt to connect that has lasted for the given time and still goes on.
 func (d *Dialer) SlowStart(after time.Duration) error {
 	return d.failure(&stageError{error: context.DeadlineExceeded, method: wire.Initialize, since: time.Now().Add(-after)})
 }
 
-// Connect opens a session: it reaches the server, detects its era and, over HTTP, its transport
-// unless one is configured, and agrees on a revision. If that fails, it closes the idle connections
-// to the server: for 10 000 servers they would take 500 MB, and a new connection may reach a
-// healthy machine.
+// Connect opens a session: it connects to the server, detects its era and agrees on a revision. Over HTTP it also
+// detects the transport, unless one is configured. After a failure it closes the idle connections to the server: for
+// 10 000 servers they would take 500 MB, and a new connection may reach a healthy machine.
 func (d *Dialer) Connect(ctx context.Context, opts SessionOptions) (*Session, error) {
 	s, err := d.connect(ctx, opts)
 	if err != nil {
@@ -99,7 +98,7 @@ func (d *Dialer) Connect(ctx context.Context, opts SessionOptions) (*Session, er
 	return s, err
 }
 
-// connect tries the transports and eras that the server may speak.
+// connect tries the transports and eras that the configuration allows.
 func (d *Dialer) connect(ctx context.Context, opts SessionOptions) (*Session, error) {
 	server := d.server
 	s, err := d.open(ctx, server, opts)
@@ -120,8 +119,8 @@ func (d *Dialer) connect(ctx context.Context, opts SessionOptions) (*Session, er
 	return s, err
 }
 
-// furthest returns the error of the HTTP transport that got further, with the text of the other
-// error.
+// furthest combines the errors of both HTTP transports. It wraps the error of the attempt that got further, and
+// contains the text of the other error.
 func furthest(streamable, sse error) error {
 	if progress(sse) > progress(streamable) {
 		return fmt.Errorf("%s; over HTTP+SSE: %w", streamable.Error(), sse)
@@ -129,8 +128,8 @@ func furthest(streamable, sse error) error {
 	return fmt.Errorf("%w; over HTTP+SSE: %s", streamable, sse.Error())
 }
 
-// progress returns how far an attempt to connect over HTTP got: 0 if nothing or a web page is at
-// the path, 1 for another HTTP error, otherwise 2.
+// progress returns how far an attempt to connect over HTTP got: 0 if the path does not exist or the response is not
+// MCP (such as a web page), 1 for another HTTP error, otherwise 2.
 func progress(err error) int {
 	if status, ok := errors.AsType[*StatusError](err); ok {
 		switch status.Status {
@@ -156,7 +155,7 @@ func (d *Dialer) open(ctx context.Context, server config.Upstream, opts SessionO
 	t.start(func(m *wire.Message) { s.receive(m, nil) })
 	isOpen := false
 	defer func() {
-		if !isOpen { // after an error, or a panic caused by the server's message
+		if !isOpen { // after an error, or after a panic that the server's message caused
 			s.Close()
 		}
 	}()
@@ -167,6 +166,7 @@ func (d *Dialer) open(ctx context.Context, server config.Upstream, opts SessionO
 	return s, nil
 }
 
+// newTransport starts the child process of a stdio server. For an HTTP server it sends nothing.
 func (d *Dialer) newTransport(server config.Upstream) (transport, error) {
 	switch server.Transport {
 	case config.Stdio:
@@ -193,14 +193,13 @@ type Options struct {
 	// DialGuard returns an error for an address that must not be dialed. Its argument is an IP
 	// address and port, after name resolution. Nil allows every address.
 	DialGuard func(address string) error
-	// Connects bounds the attempts to connect of one team's upstreams, which share it. Nil sets no
-	// bound.
+	// Connects limits the rate of attempts to connect. All upstreams of a team share it. Nil means no limit.
 	Connects *rate.Limiter
 	// Transport replaces the network. TLS settings and DialGuard do not apply to it.
 	Transport http.RoundTripper
 }
 
-// implementation returns the gateway's Implementation, as in the schema.
+// implementation returns the Implementation object (MCP schema) that describes the gateway to servers.
 func (o Options) implementation() jsontext.Value {
 	name, version := o.Name, o.Version
 	if name == "" {
@@ -216,16 +215,15 @@ type SessionOptions struct {
 	OnListChanged func()
 	// Capabilities are declared to a legacy server, once for the whole session.
 	Capabilities wire.Capabilities
-	// Relays allows messages that are not tied to a call to be relayed to the only call in flight.
-	// Exclusive promises that the session is used for one call at a time, so that this also works
-	// after the first call.
+	// Relays allows the session to relay a message that is tied to no call to the only call in flight. Exclusive
+	// promises that the session has one call at a time, so that this also works after the first call.
 	Relays, Exclusive bool
 	// OnUntied is called when the server sends a request for the client that is not tied to a call.
 	// It may be nil.
 	OnUntied func()
 }
 
-// maskLog is a slog.Handler that hides the server's secrets in quoted output and errors.
+// maskLog is a slog.Handler that hides the server's secrets in the texts and errors of log records.
 type maskLog struct {
 	slog.Handler
 
@@ -247,7 +245,7 @@ func (l *maskLog) Handle(ctx context.Context, r slog.Record) error {
 	return l.Handler.Handle(ctx, masked)
 }
 
-// WithAttrs implements slog.Handler. The attributes are the gateway's own.
+// WithAttrs implements slog.Handler. It does not mask attrs, which contain no text of a server.
 func (l *maskLog) WithAttrs(attrs []slog.Attr) slog.Handler {
 	return &maskLog{l.Handler.WithAttrs(attrs), l.mask}
 }

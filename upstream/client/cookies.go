@@ -20,9 +20,9 @@ const (
 type cookies struct {
 	jar atomic.Pointer[cookiejar.Jar] // nil before the first cookie
 
-	mu    sync.Mutex // guards what follows
-	sizes map[string]int
-	bytes int
+	mu    sync.Mutex     // guards the fields below
+	sizes map[string]int // bytes of each cookie, by name, domain and path
+	bytes int            // sum of sizes
 }
 
 // header returns the Cookie header of a request to a URL. A configured cookie replaces a cookie of
@@ -53,20 +53,20 @@ func (c *cookies) keep(from *url.URL, came *http.Response) {
 	defer c.mu.Unlock()
 	if c.sizes == nil {
 		c.sizes = map[string]int{}
-		jar, _ := cookiejar.New(nil) // it never fails
+		jar, _ := cookiejar.New(nil) // without options it never fails
 		c.jar.Store(jar)
 	}
-	var kept []*http.Cookie
+	var accepted []*http.Cookie
 	for _, cookie := range came.Cookies() {
 		key := cookie.Name + ";" + cookie.Domain + ";" + cookie.Path
-		before, known := c.sizes[key]
+		before, exists := c.sizes[key]
 		size := len(cookie.Name) + len(cookie.Value)
-		if !known && len(c.sizes) >= maxCookies || c.bytes+size-before > maxCookieBytes {
+		if !exists && len(c.sizes) >= maxCookies || c.bytes+size-before > maxCookieBytes {
 			continue
 		}
 		c.bytes += size - before
 		c.sizes[key] = size
-		kept = append(kept, cookie)
+		accepted = append(accepted, cookie)
 	}
-	c.jar.Load().SetCookies(from, kept)
+	c.jar.Load().SetCookies(from, accepted)
 }

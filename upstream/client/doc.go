@@ -18,15 +18,14 @@
 //     refused at once, other notifications are dropped.
 //   - If a response stream of the legacy era breaks and its events have ids, it is resumed where it
 //     stopped, within the call's time.
-//   - A request is sent a second time in two cases, once each: the server refused the access token,
-//     or a kept connection ended within a second and without a response to the request. The second
-//     case never repeats an initialize, or a request whose relay may have passed something on.
+//   - A request is sent a second time in two cases, once each: the server refused the access token, or a reused
+//     connection broke within a second and before a response. In the second case, initialize is not repeated, nor a
+//     request whose relay may have passed something on.
 //   - With an oauth block, every request carries an access token. All sessions with a server share
 //     it.
 //   - Errors and logs contain no URL, header or environment value of the configuration.
 //   - [Session.Close] returns when everything that belongs to the session has ended, a child
 //     process included.
 //
-// The package does not judge. Package call decides which failures count in the circuit breaker, and
-// which requests are sent again.
+// Package call decides which failures count in the circuit breaker and which failed calls are sent again.
 package client

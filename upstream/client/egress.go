@@ -23,13 +23,12 @@ import (
 const maxConnectResponse = 64 << 10
 
 // dial connects to the host of a URL, or to the proxy that the environment configures for it
-// (HTTPS_PROXY, HTTP_PROXY and NO_PROXY). grant is the way in which the host was granted. Addresses
-// of this machine are dialed without a proxy.
+// (HTTPS_PROXY, HTTP_PROXY and NO_PROXY). grant is the kind of permission that the team has for the host. Addresses of
+// this machine are dialed without a proxy.
 //
-// The dial guard does not see the connection from the proxy to the address. So names are resolved
-// here and the guard checks the result. A proxy that receives an address cannot reach another one.
-// It receives a name only if the team may use all hosts, or was granted this host without a
-// wildcard.
+// The dial guard does not see the connection from the proxy to the server. So dial resolves the host name, and the guard
+// checks the addresses. The proxy receives a checked address. It receives a host name only if the team may use all
+// hosts, or was granted this host without a wildcard.
 func dial(ctx context.Context, target *url.URL, grant config.HostGrant, guard func(address string) error) (*http1.Link, error) {
 	address, err := httpguts.PunycodeHostPort(hostPort(target))
 	if err != nil {
@@ -44,7 +43,7 @@ func dial(ctx context.Context, target *url.URL, grant config.HostGrant, guard fu
 	}
 	proxy, err := httpproxy.FromEnvironment().ProxyFunc()(target)
 	switch isPlain := target.Scheme == "http"; {
-	case err == nil && proxy == nil, isPlain && grant == config.HostByPattern: // a proxy resolves the names in plain HTTP itself
+	case err == nil && proxy == nil, isPlain && grant == config.HostByPattern: // in plain HTTP, the proxy resolves the host name itself
 		return direct()
 	case err != nil || proxy.Scheme != "http" && proxy.Scheme != "https":
 		// The URL may contain a password.
@@ -69,8 +68,7 @@ func dial(ctx context.Context, target *url.URL, grant config.HostGrant, guard fu
 	return link, err
 }
 
-// route returns the address to request from the proxy. It is empty if the host is on this machine
-// and is dialed directly.
+// route returns the address to request from the proxy. It returns "" if the host is on this machine, for a direct dial.
 func route(ctx context.Context, address string, grant config.HostGrant, guard func(address string) error) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
@@ -83,7 +81,7 @@ func route(ctx context.Context, address string, grant config.HostGrant, guard fu
 		if grant == config.HostByPattern {
 			return "", err
 		}
-		return address, nil // in many networks only the proxy resolves outside names
+		return address, nil // in many networks only the proxy can resolve external names
 	}
 	local := false
 	for i := range ips {
@@ -106,11 +104,11 @@ func route(ctx context.Context, address string, grant config.HostGrant, guard fu
 
 // connectVia returns a connection to the proxy or, if an address is given, through the proxy to it.
 func connectVia(ctx context.Context, proxy *url.URL, through string) (*http1.Link, error) {
-	ctx, cancel := context.WithTimeout(ctx, 2*dialTimeout) // includes the proxy's own connect
+	ctx, cancel := context.WithTimeout(ctx, 2*dialTimeout) // the proxy connects to the server within the same time
 	defer cancel()
 	dialed, err := newDialer(nil).DialContext(ctx, "tcp", hostPort(proxy))
 	if err != nil {
-		return nil, &proxyError{hostPort(proxy), withoutURL(err)} // hostPort names the proxy
+		return nil, &proxyError{hostPort(proxy), withoutURL(err)}
 	}
 	stop := context.AfterFunc(ctx, func() { _ = dialed.Close() })
 	conn := dialed
@@ -131,7 +129,7 @@ func connectVia(ctx context.Context, proxy *url.URL, through string) (*http1.Lin
 	return &http1.Link{Conn: conn}, nil
 }
 
-// basicAuth returns the credential for the proxy; empty for none.
+// basicAuth returns the value of Proxy-Authorization; empty if the proxy's URL has no credential.
 func basicAuth(proxy *url.URL) string {
 	if proxy.User == nil {
 		return ""
@@ -150,7 +148,7 @@ func askFor(conn net.Conn, proxy *url.URL, address string) error {
 		return err
 	}
 	read := bufio.NewReader(io.LimitReader(conn, maxConnectResponse))
-	response, err := http.ReadResponse(read, request) //nolint:bodyclose // it is the connection, which is closed, or goes on
+	response, err := http.ReadResponse(read, request) //nolint:bodyclose // the body is the connection, which the caller closes or uses
 	switch {
 	case err != nil:
 		return err

@@ -33,7 +33,7 @@ var (
 	errStreamEnded = errors.New("stream ended without a response")
 )
 
-// errPanic does not include the value of the panic, which may be the server's text.
+// errPanic replaces the value of a panic, which may contain the server's text.
 var errPanic = errors.New("the gateway failed on the server's message; see its log")
 
 // RecoverToError runs code that handles a server's message. It turns a panic into an error and logs
@@ -54,10 +54,10 @@ type StatusError struct {
 	Status int
 	// RetryAfter is the wait that the server requested, [MaxRetryAfter] at most; 0 for none.
 	RetryAfter time.Duration
-	// retryAt is the end of RetryAfter, for texts.
+	// retryAt is the time at which RetryAfter ends. Only texts use it.
 	retryAt time.Time
-	// unnamed is a JSON-RPC error in the body that is not the server's answer to the request: it
-	// has no id, or the status says more.
+	// unnamed is the [*wire.Error] in the body, if it does not count as the answer to the request: it has no id, or
+	// the status matters more. It is nil without one.
 	unnamed error
 	// challenge is the WWW-Authenticate of a refusal, and location the target of a redirect. Both
 	// are texts of the server.
@@ -94,12 +94,12 @@ func (e *StatusError) shownChallenge() string {
 	return ", WWW-Authenticate: " + printable(e.challenge)
 }
 
-// MaxRetryAfter bounds a server's Retry-After. It is longer than most rate limits, and short enough
-// that a mistake does not keep the server away for long.
+// MaxRetryAfter bounds a server's Retry-After. It is longer than most rate limits require, and short enough that a
+// wrong value does not suspend calls for long.
 const MaxRetryAfter = 5 * time.Minute
 
-// retryAfter reads a Retry-After header, a number of seconds or a date (RFC 9110, section 10.2.3);
-// 0 for anything else. A date is relative to the response's Date, if it has one, because the clocks
+// retryAfter returns the wait in a Retry-After header, which is a number of seconds or a date (RFC 9110, section
+// 10.2.3); 0 for any other value. A date is compared with the Date of the response, if there is one, because the clocks
 // may differ.
 func retryAfter(header http.Header) time.Duration {
 	value := header.Get("Retry-After")
@@ -118,8 +118,8 @@ func retryAfter(header http.Header) time.Duration {
 	return min(max(at.Sub(now), 0), MaxRetryAfter)
 }
 
-// RefusesCaller reports whether the server refused the caller or its rate of requests, not the
-// request itself.
+// RefusesCaller reports whether the server refused the caller (401, 403) or its rate of requests (429), not the request
+// itself.
 func (e *StatusError) RefusesCaller() bool {
 	return e.Status == http.StatusUnauthorized || e.Status == http.StatusForbidden ||
 		e.Status == http.StatusTooManyRequests
@@ -137,8 +137,8 @@ type ProtocolError struct {
 	foreign bool
 	// contentType is the content type of a foreign response.
 	contentType string
-	// isOfRevision is true if the server does not support the gateway's revision.
-	isOfRevision bool
+	// wrongRevision is true if the server does not support a revision that the gateway supports or is configured for.
+	wrongRevision bool
 	// oversized is true if the response exceeds the bound and was not read to its end.
 	oversized bool
 }
@@ -150,8 +150,8 @@ type ListError struct{ problem string }
 
 func (e *ListError) Error() string { return "list refused: " + e.problem }
 
-// startedError is the failure of a request after part of its response arrived, or after the client
-// was asked something for it.
+// startedError is the failure of a request after part of its response arrived, or after the client received a server
+// request about it.
 type startedError struct{ error }
 
 func (e *startedError) Unwrap() error { return e.error }
@@ -179,16 +179,16 @@ type stageError struct {
 
 	method string
 	stage  stage
-	// waited is the duration of the wait; 0 means the server's timeout. since is the start of a
-	// wait that goes on.
+	// waited is the duration of the wait; 0 means the server's timeout. since is the start of a wait that still goes
+	// on, otherwise zero.
 	waited time.Duration
 	since  time.Time
 }
 
 func (e *stageError) Unwrap() error { return e.error }
 
-// replaceCause returns cause in place of err. It keeps whether the request had started, and the
-// explanation by [CauseOf].
+// replaceCause returns cause in place of err. The result has the stage of err, for [CauseOf], and is a startedError if
+// err is one.
 func replaceCause(err, cause error) error {
 	if stopped, ok := errors.AsType[*stageError](err); ok {
 		cause = &stageError{cause, stopped.method, stopped.stage, stopped.waited, stopped.since}
@@ -201,7 +201,7 @@ func replaceCause(err, cause error) error {
 
 // withoutURL removes URLs and host names from an error, because they may be sensitive.
 func withoutURL(err error) error {
-	// Check this first: a url.Error may wrap it, and the host would remain.
+	// Check for a DNSError first: a url.Error may wrap it, and its text contains the host name.
 	if wrapped, ok := errors.AsType[*net.DNSError](err); ok {
 		return &resolveError{wrapped}
 	}
@@ -211,15 +211,15 @@ func withoutURL(err error) error {
 	return err
 }
 
-// resolveError is a failed name resolution without the name. It does not unwrap to the original
-// error, which has the name.
+// resolveError is a failed name resolution without the host name. It does not unwrap to the DNSError, whose text
+// contains the name.
 type resolveError struct{ cause *net.DNSError }
 
 func (e *resolveError) Error() string { return "resolve host name: " + e.cause.Err }
 
-// serverRequestRefusals are the errors with which SDKs of servers of both eras report that a
-// handler cannot ask the client in the modern era. Such a handler was written for the legacy era.
-// Handlers often wrap the text. Tests run each of these SDKs.
+// serverRequestRefusals are errors of SDKs that support both eras. An SDK returns its error when a handler, written for
+// the legacy era, sends a server request in the modern era. Handlers often wrap the error, so text is only a part of
+// the message. Tests run each of these SDKs.
 var serverRequestRefusals = []struct { //nolint:gochecknoglobals // a constant table
 	sdk  string
 	code int64
@@ -232,8 +232,9 @@ var serverRequestRefusals = []struct { //nolint:gochecknoglobals // a constant t
 		"supported in protocol version "},
 }
 
-// RefusedServerRequest returns the SDK if a server refused to ask the client in the modern era. It
-// is empty for any other error, and if a notification about the request was relayed to the client.
+// RefusedServerRequest returns the SDK that refused a server request in the modern era; "" for any other error. It also
+// returns "" if the request must not be sent again: part of its response arrived, or the client received a server
+// request or notification about it.
 func RefusedServerRequest(err error) (sdk string) {
 	answer, ok := errors.AsType[*wire.Error](err)
 	_, started := errors.AsType[*startedError](err)

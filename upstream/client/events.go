@@ -29,7 +29,7 @@ const (
 type event struct {
 	// kind is the event's type; empty if there is none.
 	kind string
-	// data is not reused by the reader.
+	// data belongs to the caller: the reader does not use its memory again.
 	data []byte
 }
 
@@ -50,8 +50,8 @@ type eventReader struct {
 	// opened is true after the first line, which may begin with a byte order mark.
 	opened bool
 
-	// The fields of the current event. size counts the bytes of its lines. begun is true after its
-	// first field, without comments and retry. data is nil before the first data field.
+	// The fields of the current event. size counts the bytes of its lines. begun is true after its first data, event
+	// or id field. data is nil before the first data field.
 	size     int
 	begun    bool
 	kind, id string
@@ -64,11 +64,11 @@ func newEventReader(source io.Reader, maxMessage int, p *streamPosition) eventRe
 	return eventReader{source: bufio.NewReaderSize(source, 1<<10), maxMessage: maxMessage, position: p}
 }
 
-// lineFeeds reads a text with lines that end in LF, CR or CR LF, and makes all end in LF.
+// lineFeeds reads a text whose lines end in LF, CR or CR LF, and converts each end to LF.
 type lineFeeds struct {
 	source io.Reader
-	// afterCR is true if the last byte was a CR. An LF that follows belongs to the same line end.
-	// The line is not delayed until then, because the stream may be silent for hours.
+	// afterCR is true if the last byte was a CR. A following LF is dropped, because it belongs to the same line end.
+	// Read does not wait for it: the stream may be silent for hours.
 	afterCR bool
 }
 
@@ -154,7 +154,7 @@ func (r *eventReader) addField(line []byte) {
 		r.data.Write(value)
 	case "event":
 		r.kind = kindMessage
-		if string(value) != kindMessage { // saves a copy
+		if string(value) != kindMessage { // no new string for the usual type
 			r.kind = string(value)
 		}
 	case "id":
@@ -173,7 +173,7 @@ func (r *eventReader) addField(line []byte) {
 	r.begun = true
 }
 
-// finish returns the current event.
+// finish returns the current event and prepares the reader for the next event.
 func (r *eventReader) finish() event {
 	if r.id != "" {
 		r.position.lastEventID = r.id
@@ -212,8 +212,7 @@ const (
 	lastResumePause  = time.Second
 )
 
-// pause waits until the pause that the server requested has passed since the stream stopped, or the
-// time least if that is longer.
+// pause waits until the requested pause, or least if that is longer, has passed since the stream stopped.
 func (p *streamPosition) pause(ctx context.Context, least time.Duration) error {
 	select {
 	case <-time.After(time.Until(p.stopped.Add(max(p.retry, least)))):
@@ -223,11 +222,12 @@ func (p *streamPosition) pause(ctx context.Context, least time.Duration) error {
 	}
 }
 
-// resume continues a stream that ended before the expected response. The server may have closed the
-// connection on purpose and expect the client to return. resume tries until the response arrives,
-// the server is not reachable any more or ctx ends.
-// Messages on a resumed stream are tied to no call. A server that cannot resume may treat the GET
-// as its standalone stream, and send messages of any call there.
+// resume continues a stream that ended before the expected response. The server may have closed the connection on
+// purpose and expect the client to return. resume tries until the response arrives, the server is no longer reachable or
+// ctx ends. broken is the error of the first stream, and the result if the server offers no stream.
+//
+// Messages on a resumed stream are tied to no call. A server that cannot resume may treat the GET as its standalone
+// stream and send messages of any call there.
 func (t *httpTransport) resume(
 	ctx context.Context, p *streamPosition, want expected, broken error,
 ) (*wire.Message, error) {
@@ -254,14 +254,15 @@ func (t *httpTransport) resume(
 	}
 }
 
-// isInterrupted reports whether the server may go on with a stream that failed in this way.
+// isInterrupted reports whether a stream that failed with err may be resumed: its messages were valid, and the session
+// is not lost.
 func isInterrupted(err error) bool {
 	_, nonsense := errors.AsType[*ProtocolError](err)
 	return !nonsense && !errors.Is(err, ErrSessionLost)
 }
 
-// getStream opens a stream by GET at a position. It reads until the expected response arrives, or
-// to the end if no response is expected. It calls ready once the stream is open.
+// getStream opens a stream by GET, from a position on. It reads the stream until the expected response arrives, or to
+// its end if no response is expected. It calls ready once the stream is open.
 func (t *httpTransport) getStream(
 	ctx context.Context, p *streamPosition, want expected, ready func(),
 ) (response *wire.Message, err error) {
@@ -281,8 +282,7 @@ func (t *httpTransport) getStream(
 		case status == http.StatusNotFound && t.sessionID() != "" && want.id == "":
 			t.lose()
 			return ErrSessionLost
-		// These are temporary. Any other status means that the server offers no stream, and it is
-		// not asked again.
+		// These statuses are temporary. After any other status, the gateway does not ask for a stream again.
 		case status == http.StatusTooManyRequests, status >= http.StatusInternalServerError:
 			return came.statusError()
 		case status == http.StatusConflict && p.opened:

@@ -14,16 +14,18 @@ import (
 // idleTime measures the time since the server's last byte, with a monotonic clock.
 type idleTime struct {
 	began time.Time
-	// ended is the time of the last byte, in nanoseconds since began.
-	ended atomic.Int64
+	// lastByte is the time of the last byte, in nanoseconds since began.
+	lastByte atomic.Int64
 }
 
 func newIdleTime() *idleTime { return &idleTime{began: time.Now()} }
 
 // reset records that a byte has arrived.
-func (i *idleTime) reset() { i.ended.Store(int64(time.Since(i.began))) }
+func (i *idleTime) reset() { i.lastByte.Store(int64(time.Since(i.began))) }
 
-func (i *idleTime) length() time.Duration { return time.Since(i.began) - time.Duration(i.ended.Load()) }
+func (i *idleTime) length() time.Duration {
+	return time.Since(i.began) - time.Duration(i.lastByte.Load())
+}
 
 // Idle returns the time since the server's last byte in this session, in a response or on a stream.
 // Comments that keep a stream alive count. It is 0 while a call is in flight.
@@ -34,9 +36,8 @@ func (s *Session) Idle() time.Duration {
 	return s.transport.idle().length()
 }
 
-// CheckHealth pings an idle server, within the upstream's timeout. It returns an error if there is
-// no answer, or if a lost session may explain the answer, see [Outcome]. Other answers are ignored:
-// many servers do not know ping.
+// CheckHealth pings an idle server, within the upstream's timeout. It returns an error if there is no answer, or if the
+// session may be lost, see [Outcome]. It ignores other errors in an answer: many servers do not know ping.
 func (s *Session) CheckHealth(ctx context.Context) error {
 	_, err := ping(ctx, s)
 	_, isNonsense := errors.AsType[*ProtocolError](err)
@@ -49,7 +50,7 @@ func (s *Session) CheckHealth(ctx context.Context) error {
 	return err
 }
 
-// Prove requests the first page of the list. A server returns it only in a working session.
+// Prove requests the first page of the list, which a server returns only in a session that it knows.
 func (s *Session) Prove(ctx context.Context) error {
 	method := wire.PromptsList
 	if !s.Declared.Prompts || s.server.Skills == config.SkillsOnly {

@@ -42,10 +42,10 @@ type httpTransport struct {
 	stray  sync.Once
 }
 
-// agreedHeaders are sent with each request once they are known.
+// agreedHeaders are the headers that the handshake determines, for all later requests.
 type agreedHeaders struct {
 	revision, sessionID string
-	// post is the head of the POST of each message.
+	// post is the head of the POSTs that carry messages.
 	post *http1.Head
 }
 
@@ -69,7 +69,7 @@ func (t *httpTransport) setRevision(revision string) {
 	t.setHeaders(revision, id)
 }
 
-// setHeaders adds a revision and a session id to the following requests.
+// setHeaders sets the revision and session id of the following requests; empty for none.
 func (t *httpTransport) setHeaders(revision, sessionID string) {
 	a := &agreedHeaders{revision: revision, sessionID: sessionID}
 	a.post = t.http.newHead(http.MethodPost, t.http.target, func(header http.Header) {
@@ -101,8 +101,8 @@ func (t *httpTransport) lose() { t.once.Do(func() { close(t.lost) }) }
 // arrived, it is resumed.
 func (t *httpTransport) roundTrip(ctx context.Context, r *request) error {
 	agreed := t.agreed.Load()
-	// A handshake is not repeated, because it opens a session. A relayed request is not repeated,
-	// because the client may have been asked. server/discover may be: it has no effect.
+	// initialize is not repeated, because it opens a session. A relayed request is not repeated, because the client may
+	// have received a server request.
 	mayRepeat := r.onMessage == nil && r.method != wire.Initialize
 	reached := stageAnswer
 	came, err := t.http.send(ctx, agreed.post, r.fields(agreed.revision), r.body(), mayRepeat)
@@ -129,13 +129,13 @@ func (t *httpTransport) roundTrip(ctx context.Context, r *request) error {
 	return nil
 }
 
-// body returns the message that carries a request.
+// body returns the JSON-RPC message of a request.
 func (r *request) body() []byte {
 	const envelope = 80 // bytes at most, without method and params
 	return wire.AppendRequest(make([]byte, 0, envelope+len(r.method)+len(r.params)), r.id, r.method, r.params)
 }
 
-// fields returns the headers of one request, in addition to the ones of the session.
+// fields returns the headers of one request, in addition to the headers of the session.
 func (r *request) fields(agreed string) (f http1.Fields) {
 	if r.assertion.Value != "" {
 		f.Add(r.assertion.Header, r.assertion.Value)
@@ -197,7 +197,7 @@ func (t *httpTransport) readRefusal(came *httpResponse, method, id string) (*wir
 	refusal, message := came.statusError(), new(wire.Message)
 	var answer *wire.Error
 	raw, err := came.readAll(t.http.maxMessage)
-	// Set it even if the rest broke off: a server that refuses TLS has not read the request.
+	// Search an incomplete body as well: a server that refuses TLS closes the connection without reading the request.
 	refusal.tls = tlsRefusalIn(came.StatusCode, raw)
 	if err == nil {
 		if messages, err := t.parse(raw, ""); err == nil && len(messages) == 1 {
@@ -205,13 +205,12 @@ func (t *httpTransport) readRefusal(came *httpResponse, method, id string) (*wir
 		}
 	}
 	if message.Error != nil {
-		answer, _ = wire.ReadError(message.Error) // nil if it is no error object
+		answer, _ = wire.ReadError(message.Error) // nil for an invalid error object
 	}
-	// With a session, 404 means that the session is lost (2025-11-25, Transports, "Session
-	// Management"), unless the error says that the method is unknown. That holds only for ping and
-	// prompts/list, which the gateway itself sends. Some servers answer 404 for an unknown prompt,
-	// and one caller must not end the session of all others. For a get, a list decides: see
-	// [Outcome].
+	// With a session, 404 means that the session is lost (2025-11-25, Transports, "Session Management"), unless the
+	// body answers with MethodNotFound. Some servers also send 404 for an unknown prompt, and one caller must not end
+	// the session of all others. So only ping and prompts/list, which the gateway itself sends, end the session. After a
+	// 404 for a get, a list decides: see [Outcome].
 	named := answer != nil && wire.CanonicalID(message.ID) == id
 	lost := came.StatusCode == http.StatusNotFound && t.sessionID() != "" &&
 		(!named || answer.Code != wire.MethodNotFound)
@@ -220,7 +219,7 @@ func (t *httpTransport) readRefusal(came *httpResponse, method, id string) (*wir
 		t.lose()
 		return nil, ErrSessionLost
 	case named && refusal.AsksForPause():
-		refusal.unnamed = answer // a separate field, so that [StatusError.RetryAfter] stays
+		refusal.unnamed = answer // return the StatusError, because the answer lacks RetryAfter
 	case named && !refusal.RefusesCaller() && !lost:
 		came.drain()
 		return message, nil
@@ -230,8 +229,8 @@ func (t *httpTransport) readRefusal(came *httpResponse, method, id string) (*wir
 	return nil, refusal
 }
 
-// expected names the response that a body or stream should contain: the id and method of its
-// request. Both are empty if no response is expected.
+// expected identifies the response that a body or stream should contain by the id and method of its request. Both are
+// empty if no response is expected.
 type expected struct{ id, method string }
 
 // readJSON reads the expected response from a JSON body. Other messages in it go to onMessage.
@@ -256,7 +255,7 @@ func (t *httpTransport) readJSON(
 	return nil, &ProtocolError{problem: "the id of the response is not that of the request"}
 }
 
-// parse reads one JSON text of the response to a method.
+// parse parses one JSON text. method is the method of the request that the text may answer; empty for none.
 func (t *httpTransport) parse(raw []byte, method string) ([]wire.Message, error) {
 	raw = bytes.TrimPrefix(raw, []byte(byteOrderMark))
 	messages, err := wire.ParseAll(raw, t.agreed.Load().revision)
@@ -282,8 +281,8 @@ func (t *httpTransport) readStream(
 		case !event.isMessage():
 			continue
 		}
-		// Read the revision for each event. It may have been agreed on since the stream began, and
-		// decides whether batches are allowed.
+		// parse loads the revision for each event: it may have been agreed on since the stream began, and decides
+		// whether batches are allowed.
 		messages, err := t.parse(event.data, want.method)
 		if err != nil {
 			if slices.ContainsFunc(wire.ClaimedIDs(event.data), func(id jsontext.Value) bool { return wire.CanonicalID(id) == want.id }) {
@@ -318,13 +317,13 @@ func (t *httpTransport) send(ctx context.Context, message []byte) error {
 	return t.http.do(ctx, t.agreed.Load().post, message, (*httpResponse).success)
 }
 
-// standalone resumes the last stream if the server supports that.
+// standalone opens the standalone stream. It resumes the last stream if the server supports that.
 func (t *httpTransport) standalone(ctx context.Context, ready func()) error {
 	if err := t.position.pause(ctx, 0); err != nil {
 		return err
 	}
 	_, err := t.getStream(ctx, &t.position, expected{}, ready)
-	// The server may offer a stream, but not resume this one.
+	// The server may offer a new stream although it cannot resume the last one.
 	if errors.Is(err, ErrNoStream) && t.position.lastEventID != "" {
 		t.position = streamPosition{opened: true}
 		_, err = t.getStream(ctx, &t.position, expected{}, ready)
@@ -335,8 +334,7 @@ func (t *httpTransport) standalone(ctx context.Context, ready func()) error {
 // close ends the session at the server. It ignores errors and does not interrupt calls.
 func (t *httpTransport) close() {
 	select {
-	// The server has already lost the session.
-	case <-t.lost:
+	case <-t.lost: // the server has no session to end
 		return
 	default:
 		t.lose()

@@ -27,14 +27,14 @@ import (
 )
 
 const (
-	// repeatTimeout is the time within which a connection must break for its request to be repeated. Later the
-	// server may have been working on the request.
+	// repeatTimeout is the time within which a connection must break for its request to be repeated. Later, the server
+	// may already have worked on the request.
 	repeatTimeout = time.Second
-	// maxDrained and drainTimeout bound the rest of a body that is read to keep its connection, in
-	// bytes and time.
+	// maxDrained and drainTimeout bound, in bytes and time, the reading of the rest of a body. The connection can be
+	// reused only after that.
 	maxDrained   = 64 << 10
 	drainTimeout = 20 * time.Millisecond
-	// usualBody is the first size of the buffer for a body of unknown length, in bytes.
+	// usualBody is the initial size of the buffer for a body of unknown length, in bytes.
 	usualBody = 4 << 10
 )
 
@@ -44,8 +44,7 @@ type network interface {
 	CloseIdle()
 }
 
-// httpClient is shared by the sessions with one server. It has their connections, access tokens and
-// configured headers.
+// httpClient holds the connections, access tokens and configured headers that the sessions with one server share.
 type httpClient struct {
 	network network
 	tokens  *tokenSource // nil without an oauth block
@@ -58,8 +57,7 @@ type httpClient struct {
 	agent string
 	// cookie is the configured Cookie header; empty without one.
 	cookie string
-	// missesCertificate is true once the server has requested a client certificate and received
-	// none.
+	// missesCertificate is true once the server has requested a client certificate and received none.
 	missesCertificate atomic.Bool
 }
 
@@ -67,9 +65,9 @@ type httpClient struct {
 func newHTTPClient(server *config.Upstream, opts Options) *httpClient {
 	target, err := url.Parse(server.URL)
 	if err != nil {
-		panic("url was not checked by config.Load") // the error contains the URL
+		panic("url was not checked by config.Load") // without err, which contains the URL
 	}
-	// Certificates, proxies and servers use Punycode. If that fails, the dial reports it.
+	// Certificates, proxies and servers use Punycode. If the conversion fails, dial reports it.
 	if host, err := httpguts.PunycodeHostPort(target.Host); err == nil {
 		target.Host = host
 	}
@@ -105,8 +103,7 @@ func newHTTPClient(server *config.Upstream, opts Options) *httpClient {
 	return c
 }
 
-// newHead returns the head of requests to a URL. It has the headers of every request, and the
-// headers that set adds.
+// newHead returns the head of requests to a URL, with the headers of every request and the headers that set adds.
 func (c *httpClient) newHead(method string, to *url.URL, set func(http.Header)) *http1.Head {
 	header := http.Header{}
 	header.Set("Accept-Encoding", "identity")
@@ -114,7 +111,7 @@ func (c *httpClient) newHead(method string, to *url.URL, set func(http.Header)) 
 	for name, value := range c.headers {
 		header.Set(name, value.Reveal())
 	}
-	header.Del("Cookie") // added to each request
+	header.Del("Cookie") // send adds the cookies of the session
 	set(header)
 	return http1.NewHead(method, to, header)
 }
@@ -126,8 +123,8 @@ type httpSession struct {
 	cookies cookies
 }
 
-// do sends a request, passes the response to read, and closes it. A GET or DELETE has no body. It
-// may be repeated, because that has no effect.
+// do sends a request, passes the response to read, and closes it. A request without a body is a GET or DELETE, which may
+// be repeated.
 func (c *httpSession) do(ctx context.Context, head *http1.Head, body []byte, read func(*httpResponse) error) error {
 	came, err := c.send(ctx, head, http1.Fields{}, body, body == nil)
 	if err != nil {
@@ -141,13 +138,11 @@ func (c *httpSession) do(ctx context.Context, head *http1.Head, body []byte, rea
 	return nil
 }
 
-// send sends a request with a body. The caller closes the response's body. A request is sent again
-// for two reasons, once each:
+// send sends a request. The caller closes the response's body. A request is sent again for two reasons, once each:
 //   - The server refused the access token. Another one may be accepted.
-//   - A kept connection broke before any byte came back. Servers close idle connections at any moment,
-//     even while a request is on its way. The second attempt uses a new connection, so that a server sees
-//     a request at most twice, however many stale connections there are. Without mayRepeat, this is no
-//     reason.
+//   - With mayRepeat, a reused connection broke before any byte of the response arrived. Servers close idle connections
+//     at any moment, even while a request is on its way. The second attempt uses a new connection, so that a server sees
+//     a request at most twice, however many stale connections there are.
 //
 // Redirects are not followed, because they would take the server's credentials elsewhere.
 func (c *httpSession) send(
@@ -178,7 +173,7 @@ func (c *httpSession) send(
 		}
 		switch {
 		case err != nil && mayRepeat && isStale(err) && ctx.Err() == nil && time.Since(begun) < repeatTimeout:
-			// Use a new connection: if the server restarted, all kept connections are stale.
+			// Use a new connection: after a restart of the server, all idle connections are stale.
 			mayRepeat, fresh = false, true
 			continue
 		case err != nil:
@@ -198,7 +193,7 @@ func (c *httpSession) send(
 	}
 }
 
-// isStale reports whether a request failed on a kept connection, before a response began.
+// isStale reports whether a request failed on a reused connection before a response began.
 func isStale(err error) bool {
 	failed, ok := errors.AsType[*http1.Error](err)
 	return ok && failed.IsReused && !failed.HasAnswer
@@ -249,8 +244,8 @@ type httpResponse struct {
 	decoded io.Reader
 }
 
-// newHTTPResponse returns a response whose body is decompressed: some servers use gzip although the
-// request does not accept it. Readers bound the decompressed bytes.
+// newHTTPResponse returns a response whose body is decompressed when it is read: some servers use gzip although the
+// request forbids it. Readers bound the decompressed bytes.
 func newHTTPResponse(came *http.Response) *httpResponse {
 	r := &httpResponse{Response: came}
 	switch coding := strings.ToLower(wire.Header(came.Header, "Content-Encoding")); coding {
@@ -267,8 +262,7 @@ func newHTTPResponse(came *http.Response) *httpResponse {
 	return r
 }
 
-// gzipBody decompresses a body. It reads the gzip header with the first Read, because a stream may
-// send nothing for a while.
+// gzipBody decompresses a body. It reads the gzip header only in the first Read, because a stream may be silent at first.
 type gzipBody struct {
 	response *httpResponse
 	decoded  *gzip.Reader
@@ -309,13 +303,13 @@ func (r *httpResponse) readBody(p []byte) (int, error) {
 	return n, err
 }
 
-// drain reads the rest of the body if it is short, so that the connection can be kept.
+// drain reads the rest of the body if it is short, so that the connection can be reused.
 func (r *httpResponse) drain() {
-	// A stream may never end.
 	if r.ended {
 		return
 	}
-	timer := time.AfterFunc(drainTimeout, func() { _ = r.Body.Close() }) // ends the read
+	// Close ends the read: a stream may never end by itself.
+	timer := time.AfterFunc(drainTimeout, func() { _ = r.Body.Close() })
 	defer timer.Stop()
 	_, _ = io.CopyN(io.Discard, r, maxDrained)
 }
@@ -332,7 +326,7 @@ func (r *httpResponse) readAll(maxMessage int) ([]byte, error) {
 	}
 	var body bytes.Buffer
 	body.Grow(usualBody)
-	// One extra byte tells a message of exactly the maximal size from a larger one.
+	// Read one byte more than the maximum, to detect a larger message.
 	_, err := body.ReadFrom(io.LimitReader(r, int64(maxMessage)+1))
 	if err == nil && body.Len() > maxMessage {
 		err = tooLarge(maxMessage)
@@ -356,7 +350,7 @@ func (r *httpResponse) success() error {
 	}
 	refusal := r.statusError()
 	if r.StatusCode == http.StatusBadRequest {
-		raw, _ := io.ReadAll(io.LimitReader(r, maxDrained)) // part of the body is enough
+		raw, _ := io.ReadAll(io.LimitReader(r, maxDrained)) // the text is near the beginning
 		refusal.tls = tlsRefusalIn(r.StatusCode, raw)
 	}
 	return refusal

@@ -68,7 +68,7 @@ func (t *sseTransport) read(ctx context.Context) error {
 }
 
 func (t *sseTransport) readStream(body io.Reader) error {
-	// This stream cannot be resumed, so its position is not used.
+	// The stream cannot be resumed, so nothing reads its position.
 	events := newEventReader(body, t.http.maxMessage, new(streamPosition))
 	var stray sync.Once
 	for {
@@ -90,15 +90,15 @@ func (t *sseTransport) readStream(body io.Reader) error {
 			// not written again.
 			close(t.opened)
 		case event.isMessage():
-			if err := t.dispatch(event.data); err != nil { // other calls are not affected
+			if err := t.dispatch(event.data); err != nil { // an invalid message does not end the session
 				t.logger.Warn("event ignored", slog.Any("error", err))
 			}
 		}
 	}
 }
 
-// resolveSameOrigin resolves a reference against a URL. It must have the same origin, because the
-// server's credentials are sent to it.
+// resolveSameOrigin resolves a reference against a URL. The result must have the same origin, because the credentials for
+// the server are sent to it.
 func resolveSameOrigin(from *url.URL, reference string) (*url.URL, error) {
 	to, err := from.Parse(reference)
 	if err != nil {
@@ -119,7 +119,7 @@ func origin(u *url.URL) string {
 
 func (t *sseTransport) roundTrip(ctx context.Context, r *request) error {
 	err := t.await(ctx, r, func(ctx context.Context, message []byte) error { return t.post(ctx, message, r.assertion) })
-	// As over Streamable HTTP, a 404 ends the session only for ping and prompts/list.
+	// As in readRefusal, a 404 ends the session only for ping and prompts/list.
 	if status, ok := errors.AsType[*StatusError](err); ok && status.Status == http.StatusNotFound && t.revision() != "" && (r.method == wire.Ping || r.method == wire.PromptsList) {
 		t.hangUp(ErrSessionLost) // the server does not know this stream's session
 		return ErrSessionLost
@@ -140,6 +140,7 @@ func (t *sseTransport) send(ctx context.Context, message []byte) error {
 	return t.post(ctx, message, Assertion{})
 }
 
+// post sends a message to the endpoint. It waits until the server has named the endpoint.
 func (t *sseTransport) post(ctx context.Context, message []byte, assertion Assertion) error {
 	select {
 	case <-t.opened:
@@ -148,7 +149,7 @@ func (t *sseTransport) post(ctx context.Context, message []byte, assertion Asser
 		return ctx.Err()
 	}
 	select {
-	// If both channels are ready, select takes either. The end wins.
+	// Check closed again: if both channels were ready, the first select may have chosen opened.
 	case <-t.closed:
 		return t.err() // nothing was sent, so nothing was processed
 	default:
@@ -165,8 +166,8 @@ func (t *sseTransport) post(ctx context.Context, message []byte, assertion Asser
 	return t.http.do(ctx, head, message, (*httpResponse).success)
 }
 
-// err distinguishes a stream that ended, after which a new session is likely to work, from a server
-// that cannot be reached.
+// err wraps [ErrSessionLost] if the stream had named an endpoint: a new session is likely to work then. Otherwise it
+// returns the reason why the server cannot be used.
 func (t *sseTransport) err() error {
 	if t.endpoint == nil || errors.Is(t.cause, ErrSessionLost) {
 		return t.cause

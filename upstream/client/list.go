@@ -17,7 +17,7 @@ import (
 )
 
 const (
-	// maxPages bounds one list. Some servers return a next cursor forever.
+	// maxPages bounds the pages of one list. Some servers return a next cursor on every page.
 	maxPages = 1000
 	// maxListBytes bounds the sum of all pages of prompts and skills.
 	maxListBytes = 64 << 20
@@ -35,22 +35,20 @@ type List struct {
 	// Definitions are the elements as the server sent them, including definitions that
 	// [wire.ParseObject] refuses.
 	Definitions []jsontext.Value
-	// TTL is the time that the list stays fresh according to the server; 0 if unknown.
+	// TTL is the time for which the server declares the list fresh; 0 if unknown.
 	TTL time.Duration
 	// Meta is the _meta of the last page as the server sent it; nil if there is none.
 	Meta jsontext.Value
-	// Unknown are the list methods that the server does not support although it declares the
-	// feature. They add no definitions.
+	// Unknown are the list methods that the server refuses with MethodNotFound although it declares the feature.
 	Unknown []string
-	// Bytes is the size of all pages.
+	// Bytes is the size of all pages, including a refused page.
 	Bytes int
 	// Pages counts the definitions on each page.
 	Pages []int
 }
 
-// List requests all pages of the server's prompts, and of its skills if they are served. If that
-// fails or exceeds a bound, the result has only Bytes and Pages. A list is never
-// truncated. Each page has the upstream's timeout.
+// List requests all pages of the server's prompts, and of its skills if they are served. A list is never truncated: if
+// a request fails or a bound is exceeded, the result has only Bytes and Pages. Each page has the upstream's timeout.
 func (s *Session) List(ctx context.Context, maxPrompts int) (all List, err error) {
 	if s.Declared.Prompts && s.server.Skills != config.SkillsOnly {
 		err = s.list(ctx, wire.PromptsList, maxPrompts, &all)
@@ -77,9 +75,9 @@ func (s *Session) list(ctx context.Context, method string, most int, all *List) 
 	for range maxPages {
 		p, err := requestPage(ctx, s, method, params)
 		all.Bytes += p.size
-		// This applies to the first page only. On a later page the error is a failure.
+		// For the first page, MethodNotFound means an empty list. For a later page it is a failure.
 		if wireErr, ok := errors.AsType[*wire.Error](err); ok && wireErr.Code == wire.MethodNotFound && len(params) == 0 {
-			all.Unknown = append(all.Unknown, method) // some servers declare prompts without having any
+			all.Unknown = append(all.Unknown, method) // some servers declare prompts although they have none
 			return nil
 		}
 		if err != nil {
@@ -120,8 +118,8 @@ type page struct {
 	next jsontext.Value
 	meta jsontext.Value
 	ttl  time.Duration
-	// size is the size of the whole result. The definitions alias it and keep it in memory. It is
-	// set for refused pages, too.
+	// size is the size of the whole result, even of a refused one. The definitions share the memory of the result and
+	// keep all of it alive.
 	size int
 }
 
@@ -135,6 +133,7 @@ func (p page) repeats(all []jsontext.Value) bool {
 	})
 }
 
+// requestPage requests one page, within the upstream's timeout.
 func requestPage(ctx context.Context, s *Session, method string, params wire.Object) (page, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.server.Timeout)
 	defer cancel()
@@ -146,7 +145,8 @@ func requestPage(ctx context.Context, s *Session, method string, params wire.Obj
 		return page{}, err
 	}
 	p := page{size: len(result.JSON)}
-	// Do not use ParseObject: single definitions may be invalid. Their readers leave them out.
+	// Do not use ParseObject: it would refuse the page because of one invalid definition, which readers of the list
+	// leave out.
 	object := wire.Members(result.JSON)
 	p.meta = object.Get("_meta")
 	definitions := object.Get(listMembers[method])

@@ -23,7 +23,7 @@ const (
 	// is longer. A child that writes to its stderr gets busyHandshakeTimeout.
 	handshakeTimeout     = time.Minute
 	busyHandshakeTimeout = 5 * time.Minute
-	// anyLegacy in place of a revision skips the probe.
+	// anyLegacy, in place of a revision, stands for all legacy revisions. Negotiation then needs no probe.
 	anyLegacy = "legacy"
 )
 
@@ -69,7 +69,7 @@ func (s *Session) negotiate(ctx context.Context) (agreement, error) {
 	case !errors.Is(err, errLegacy):
 		return agreed, err
 	case pinned:
-		return agreement{}, &ProtocolError{problem: wire.Discover + ": the server does not support " + protocol, isOfRevision: true}
+		return agreement{}, &ProtocolError{problem: wire.Discover + ": the server does not support " + protocol, wrongRevision: true}
 	}
 	return s.initialize(ctx, protocol)
 }
@@ -90,9 +90,9 @@ func (s *Session) negotiateWithSilence(ctx context.Context) (agreement, error) {
 	agreed, err = s.initialize(ctx, anyLegacy)
 	switch {
 	case !isSilent || err == nil || ctx.Err() != nil:
-	case errors.Is(err, ErrExited): // it read the probe first
+	case errors.Is(err, ErrExited): // after the probe, which it read first
 		return agreement{}, fmt.Errorf("%w: %w", errProbeFatal, err)
-	default: // it has started by now, and may speak the modern era only
+	default: // the server may have been starting, and may speak only the modern era
 		probing, cancel := context.WithTimeout(ctx, probeSilence)
 		defer cancel()
 		if modern, err := s.discover(probing); err == nil {
@@ -118,8 +118,8 @@ func (s *Session) discover(ctx context.Context) (agreement, error) {
 	return agreement{wire.Rev20260728, result.Object("capabilities")}, nil
 }
 
-// initialize opens a session with a legacy server. It requests the revision in protocol, or the
-// newest if protocol is not a revision. The initialized notification completes the handshake.
+// initialize opens a session with a legacy server. It requests the revision in protocol, or the newest legacy revision
+// if protocol is not one. [Session.open] completes the handshake with the initialized notification.
 func (s *Session) initialize(ctx context.Context, protocol string) (agreement, error) {
 	wanted := wire.LatestLegacy
 	if wire.KnownLegacy(protocol) {
@@ -137,7 +137,7 @@ func (s *Session) initialize(ctx context.Context, protocol string) (agreement, e
 	revision, _ := result.Text("protocolVersion")
 	if !wire.KnownLegacy(revision) || (wire.KnownLegacy(protocol) && revision != protocol) {
 		problem := fmt.Sprintf("%s: asked for revision %s, but the server insists on %q", wire.Initialize, wanted, revision)
-		return agreement{}, &ProtocolError{problem: problem, isOfRevision: true}
+		return agreement{}, &ProtocolError{problem: problem, wrongRevision: true}
 	}
 	return agreement{revision, result.Object("capabilities")}, nil
 }
@@ -174,7 +174,7 @@ func probeError(err error) error {
 	answer, isAnswer := errors.AsType[*wire.Error](err)
 	_, isNonsense := errors.AsType[*ProtocolError](err)
 	switch {
-	case isStatus && status.RefusesCaller(): // it may be of either era, as if it had not answered
+	case isStatus && status.RefusesCaller(): // the refusal shows nothing about the era
 	case isAnswer && answer.Code == wire.UnsupportedProtocolVersion:
 		supported := wire.Members(answer.Data).Get("supported")
 		if !offersModern(supported) {
@@ -191,7 +191,7 @@ func probeError(err error) error {
 
 // offersModern reports whether a JSON array contains the modern revision.
 func offersModern(revisions jsontext.Value) bool {
-	offered, _ := wire.ParseArray(revisions) // nil for anything else
+	offered, _ := wire.ParseArray(revisions) // nil if it is not an array
 	return slices.ContainsFunc(offered, func(v jsontext.Value) bool {
 		text, _ := wire.Text(v)
 		return text == wire.Rev20260728

@@ -13,10 +13,10 @@ import (
 	"github.com/promptweir/promptweir/upstream/system"
 )
 
-// dialTimeout bounds the time to connect, and again the TLS handshake.
+// dialTimeout bounds the TCP connect, and separately the TLS handshake and the name resolution for a proxy.
 const dialTimeout = 5 * time.Second
 
-// newDialer returns the dialer of connections to a server.
+// newDialer returns a dialer that refuses the addresses for which dialGuard returns an error. dialGuard may be nil.
 func newDialer(dialGuard func(address string) error) *net.Dialer {
 	return &net.Dialer{
 		Timeout:         dialTimeout,
@@ -45,13 +45,13 @@ func tlsConfig(block *config.TLS) *tls.Config {
 	return settings
 }
 
-// noRedirects makes an http.Client return a redirect to its caller. Following it would take the
-// server's credentials elsewhere.
+// noRedirects makes an http.Client return a redirect to its caller. Following a redirect would send the credentials to
+// another address.
 func noRedirects(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 
-// TCP keep-alive closes a connection after 30 seconds without an answer, when the other machine or
-// a firewall's state has vanished. Otherwise a stream of changes would wait forever. Package
-// session detects a server that is there and does not answer.
+// TCP keep-alive closes a connection after 30 seconds without an answer, for example if the other machine is down or a
+// firewall has lost its state. Otherwise a stream of changes would wait forever. If only the server's process hangs,
+// checkHealth in package session detects it.
 const (
 	keepAliveIdle     = 15 * time.Second
 	keepAliveInterval = 5 * time.Second
@@ -76,8 +76,8 @@ func noteMissingCertificates(settings *tls.Config, missing *atomic.Bool) {
 	}
 }
 
-// tlsRefusal is the text with which a server refuses, by HTTP 400, a connection with the wrong kind
-// of TLS.
+// tlsRefusal is a text in an HTTP 400 that shows why the server refuses the connection: it lacks TLS, or a client
+// certificate that the server accepts.
 type tlsRefusal struct {
 	text string
 	kind Kind

@@ -16,11 +16,11 @@ var optionalInResults = []string{ //nolint:gochecknoglobals // a constant list
 
 // withoutNulls removes the optional members that are null from the result of a get or a completion.
 func withoutNulls(result jsontext.Value) jsontext.Value {
-	kept := dropNulls(result, "messages", "content", "annotations", "resource", "completion")
-	if completion := wire.Members(kept).Object("completion"); completion.Get("values").Kind() == 'n' {
-		kept = wire.Members(kept).With("completion", completion.With("values", jsontext.Value("[]")).JSON()).JSON()
+	cleaned := dropNulls(result, "messages", "content", "annotations", "resource", "completion")
+	if completion := wire.Members(cleaned).Object("completion"); completion.Get("values").Kind() == 'n' {
+		cleaned = wire.Members(cleaned).With("completion", completion.With("values", jsontext.Value("[]")).JSON()).JSON()
 	}
-	return kept
+	return cleaned
 }
 
 // dropNulls removes the optional null members of an object, of the objects in an array, and of the
@@ -38,16 +38,16 @@ func dropNulls(value jsontext.Value, within ...string) jsontext.Value {
 		}
 	case value.Kind() == '{':
 		object := wire.Members(value)
-		kept := object.WithoutNulls(optionalInResults...)
-		changed := len(kept) != len(object)
-		for i, member := range kept {
+		cleaned := object.WithoutNulls(optionalInResults...)
+		changed := len(cleaned) != len(object)
+		for i, member := range cleaned {
 			if slices.Contains(within, member.Name) {
-				kept[i].Value = dropNulls(member.Value, within...)
-				changed = changed || len(kept[i].Value) != len(member.Value)
+				cleaned[i].Value = dropNulls(member.Value, within...)
+				changed = changed || len(cleaned[i].Value) != len(member.Value)
 			}
 		}
 		if changed {
-			return kept.JSON()
+			return cleaned.JSON()
 		}
 	}
 	return value

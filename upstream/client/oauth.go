@@ -36,16 +36,15 @@ import (
 const (
 	// tokenTimeout bounds a request to the token endpoint.
 	tokenTimeout = 10 * time.Second
-	// renewBefore is the time before its expiry at which a token is renewed. For short lifetimes it is a
-	// quarter of the lifetime.
+	// renewBefore is the time between the renewal of a token and its expiry. For short lifetimes it is a quarter of the
+	// lifetime.
 	renewBefore = 30 * time.Second
 	// tokenRetryPause is the minimum pause after a failed fetch. A Retry-After can make it longer.
 	tokenRetryPause = time.Second
 	// refusedPause is the pause before another token is fetched for a server that refused a new
 	// token.
 	refusedPause = 10 * time.Second
-	// maxErrorCode bounds the part of a token endpoint's error code that an error repeats, in
-	// bytes.
+	// maxErrorCode bounds an error code of a token endpoint, in bytes. Errors do not contain longer codes.
 	maxErrorCode = 64
 	// assertionLife is the lifetime of a client assertion.
 	assertionLife = time.Minute
@@ -97,14 +96,15 @@ func newTokenSource(server *config.Upstream, opts Options) *tokenSource {
 	return t
 }
 
-// newTokenNetwork returns the transport to the token endpoint. If that is on another host than the
-// upstream, the server name of the tls block does not apply, and the system's authorities are
-// trusted besides the configured ones: token endpoints are often public.
+// newTokenNetwork returns the transport to the token endpoint. If the endpoint is on another host than the upstream, the
+// server name of the tls block does not apply, and the system's authorities are trusted in addition to the configured
+// ones: token endpoints are often public.
 func newTokenNetwork(server *config.Upstream, dialGuard func(address string) error) *http.Transport {
 	settings := tlsConfig(server.TLS)
 	network := &http.Transport{
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-			// No http proxy here: a token endpoint without TLS is on this machine.
+			// The Origin and Fields of the link, for proxies that read plain HTTP, are not needed: a token endpoint without
+			// TLS is on this machine.
 			endpoint, err := url.Parse(server.OAuth.TokenURL)
 			if err != nil {
 				return nil, withoutURL(err)
@@ -198,7 +198,7 @@ func (t *tokenSource) get(ctx context.Context, refused string) (string, error) {
 	if err == nil || !now.Before(t.failedUntil) {
 		err = t.fetch(ctx)
 	}
-	// While the old token is valid, the token endpoint may be down.
+	// If the token endpoint is down, the old token is used until it expires.
 	if err != nil && hasToken && !isRefused && now.Before(t.token.Expiry) {
 		return t.token.AccessToken, nil
 	}
@@ -235,7 +235,7 @@ func (t *tokenSource) fetch(caller context.Context) error {
 		err = &ProtocolError{problem: "token endpoint returned a token of an unknown type, want Bearer"}
 	}
 	if err != nil {
-		if caller.Err() == nil { // a caller that left is no failure of the token endpoint
+		if caller.Err() == nil { // the end of the caller's context says nothing about the token endpoint
 			pause := tokenRetryPause
 			if status, ok := errors.AsType[*StatusError](err); ok {
 				pause = max(pause, status.RetryAfter)
@@ -310,8 +310,8 @@ func signatureAlgorithm(key crypto.Signer) (jose.SignatureAlgorithm, error) {
 	return "", errors.New("private_key: unsupported kind of key, use RSA, Ed25519, or ECDSA with P-256, P-384 or P-521")
 }
 
-// tokenError replaces an error of package oauth2 by an error without sensitive text: without the
-// address and the token endpoint's own description.
+// tokenError replaces an error of package oauth2 by an error without sensitive text: it contains neither the address nor
+// the error description of the token endpoint.
 func tokenError(err error) error {
 	answer, ok := errors.AsType[*oauth2.RetrieveError](err)
 	if !ok {

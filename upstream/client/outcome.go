@@ -57,8 +57,8 @@ type Outcome struct {
 	// Started is true if the request must not be sent again: part of its response arrived, or the
 	// client was asked something for it.
 	Started bool
-	// Lost is true if the server has lost the session. MayBeLost is true if the error could mean
-	// that: servers refuse single requests in the same words, and [Session.Prove] decides.
+	// Lost is true if the server has lost the session. MayBeLost is true if the error may mean a lost session or a
+	// refused request, and [Session.Prove] decides.
 	Lost, MayBeLost bool
 	// Suspicious is true if [Session.Ping] should check whether the server is still there.
 	Suspicious bool
@@ -108,8 +108,8 @@ func OutcomeOf(err error) Outcome {
 	return o
 }
 
-// outcome returns the reason of an HTTP status, and whether servers use it for a request of a lost
-// session, or of another era.
+// outcome returns the reason for an HTTP status, and whether servers use the status for requests of a lost session or of
+// another era.
 func (e *StatusError) outcome() (reason Reason, mayBeLost bool) {
 	switch e.Status {
 	case http.StatusUnauthorized, http.StatusForbidden:

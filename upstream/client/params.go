@@ -19,7 +19,7 @@ var hopMeta = []string{ //nolint:gochecknoglobals // a constant list
 	wire.MetaTraceParent, wire.MetaTraceState, wire.MetaBaggage,
 }
 
-// emptyObject is the JSON of no capabilities and of no members.
+// emptyObject is a JSON object without members.
 const emptyObject = "{}"
 
 // These are constant in all calls of the modern era, which has one revision.
@@ -28,15 +28,14 @@ var noCapabilities, quotedRevision = jsontext.Value(emptyObject), wire.Quote(wir
 // extensions is the capability that declares extensions of the protocol.
 const extensions = "extensions"
 
-// outgoingParams returns the params for a server of the given revision. Members are unchanged,
-// except _meta: it loses the members of the client's hop, and gets the gateway's. params
-// may be nil.
+// outgoingParams returns the params for a server of the given revision. In _meta, the gateway's members replace the
+// members of the client's hop; all other members are unchanged. params may be nil. The result is nil if it has no members.
 func outgoingParams(
 	ctx context.Context, revision string, self jsontext.Value, relay *Relay, progressToken int64, params wire.Object,
 ) jsontext.Value {
 	before := params.Get("_meta")
 	given := params.Object("_meta")
-	meta := make(wire.Object, 0, 8) // no call has more members; a constant capacity keeps it on the stack
+	meta := make(wire.Object, 0, 8) // enough for most calls; a constant capacity keeps it on the stack
 	for _, member := range given {
 		if !slices.Contains(hopMeta, member.Name) {
 			meta = append(meta, member)
@@ -52,7 +51,7 @@ func outgoingParams(
 	switch {
 	case len(meta) > 0 || string(before) == emptyObject:
 		params = params.With("_meta", meta.JSON())
-	case before != nil: // all of it belonged to the hop
+	case before != nil: // all of its members belonged to the client's hop
 		params = params.Without(func(name string) bool { return name == "_meta" })
 	}
 	if len(params) == 0 {

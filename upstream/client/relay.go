@@ -56,7 +56,7 @@ type relays struct {
 	// on it.
 	abandoned atomic.Bool
 
-	mu sync.Mutex // guards what follows, and the fields of calls
+	mu sync.Mutex // guards the fields below, and some fields of each call
 	// calls are the calls in flight with a relay, by request id, which is also the progress token.
 	calls map[int64]*relayedCall
 	// begun counts all calls of the session.
@@ -72,8 +72,8 @@ type relayedCall struct {
 	id     int64
 	ctx    context.Context //nolint:containedctx // the call's
 	cancel context.CancelFunc
-	work   sync.WaitGroup // replies that are awaited
-	// notified is true once a notification was passed on, requested once a server request was.
+	work   sync.WaitGroup // server requests that wait for a reply
+	// notified is true once a notification was passed on. requested is true once a server request was passed on.
 	notified, requested atomic.Bool
 
 	// The lock of relays guards the fields below.
@@ -82,7 +82,7 @@ type relayedCall struct {
 	urls    []string // ids of the elicitations by URL, except those that were refused
 }
 
-// begin registers a call. Its end method must be called.
+// begin registers a call. The caller calls its end method.
 func (rs *relays) begin(ctx context.Context, relay *Relay, id int64) *relayedCall {
 	ctx, cancel := context.WithCancel(ctx)
 	c := &relayedCall{relays: rs, relay: relay, id: id, ctx: ctx, cancel: cancel}
@@ -140,7 +140,8 @@ func (rs *relays) receiveRequest(m *wire.Message, call *relayedCall) {
 			rs.logger.Warn("server request refused: it belongs to no call in flight", slog.String("method", m.Method))
 		}
 	}
-	// MCP has no error code for this. Clients without a capability return MethodNotFound.
+	// MCP has no error code for a request that no client can answer. Clients without the capability return
+	// MethodNotFound.
 	if call == nil || !isForClient || call.relay.Reply == nil || !call.passOn(m) {
 		rs.refuse(m.ID, wire.NewError(wire.MethodNotFound, "Method not found: no client can be asked during this call"))
 	}
@@ -150,10 +151,9 @@ func (rs *relays) refuse(id jsontext.Value, err *wire.Error) {
 	rs.outbox.post(wire.AppendError(nil, slices.Clone(id), err))
 }
 
-// soleCall returns the only call in flight, for a message that is not tied to a call. It returns
-// nil if calls overlapped, followed each other on a shared session, or were abandoned, because the
-// message may be about another call: about an ended call for a while, about an abandoned one at any
-// time.
+// soleCall returns the only call in flight, for a message that is not tied to a call. It returns nil if the message may
+// belong to another call: several calls are in flight, a shared session has had an earlier call, or a call was abandoned.
+// It also returns nil if the session's options do not allow relays.
 func (rs *relays) soleCall() *relayedCall {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
@@ -166,8 +166,8 @@ func (rs *relays) soleCall() *relayedCall {
 	return nil
 }
 
-// passOn passes a server request to the client in the background. It reports false if too many
-// requests of the call wait already.
+// passOn passes a server request to the client in the background. It returns false if the call has ended, too many of
+// its requests wait for a reply, or the server uses the id of a waiting request again.
 func (c *relayedCall) passOn(m *wire.Message) bool {
 	rs, id := c.relays, string(m.ID)
 	ctx, cancel := context.WithCancel(c.ctx)
@@ -177,20 +177,19 @@ func (c *relayedCall) passOn(m *wire.Message) bool {
 		cancel()
 		return false
 	}
-	// All of this comes before the goroutine starts, because the message's buffer belongs to the
-	// transport's reader.
 	rs.pending[id] = cancel
 	c.pending++
 	c.requested.Store(true)
+	// Copy before the goroutine starts, because the message's buffer belongs to the transport's reader.
 	method, params := m.Method, bytes.Clone(m.Params)
 	elicitation := ""
 	if method == wire.Elicit {
 		elicitation, _ = wire.Members(params).Text("elicitationId")
 	}
-	if elicitation != "" { // now, because some clients reply only when it has ended
+	if elicitation != "" { // before the reply, because some clients reply only after the elicitation has ended
 		c.urls = append(c.urls, elicitation)
 	}
-	// Start it under the lock that guards ended, so that end waits only when no more are added.
+	// Start the goroutine under the lock that guards ended: work must not grow after end has begun to wait.
 	c.work.Go(func() {
 		defer cancel()
 		var reply jsontext.Value
@@ -210,7 +209,7 @@ func (c *relayedCall) passOn(m *wire.Message) bool {
 	return true
 }
 
-// replied removes a waiting server request, and its elicitation by URL if that was refused.
+// replied removes a waiting server request. If err is not nil, it also removes the elicitation by URL.
 func (c *relayedCall) replied(id, elicitation string, err error) {
 	c.relays.mu.Lock()
 	defer c.relays.mu.Unlock()
@@ -221,8 +220,8 @@ func (c *relayedCall) replied(id, elicitation string, err error) {
 	}
 }
 
-// deliver sends a reply in the background and outside of the call. The server may end the call
-// before it confirms the delivery, and the end of the call must not cancel the delivery.
+// deliver sends a reply, or a refusal if err is not nil. It does so in the background: the server may end the call before
+// it confirms the delivery, and the end of the call must not cancel the delivery.
 func (c *relayedCall) deliver(id, reply jsontext.Value, err error) {
 	response := wire.AppendResult(nil, id, reply)
 	if err != nil {
@@ -235,7 +234,7 @@ func (c *relayedCall) deliver(id, reply jsontext.Value, err error) {
 	c.relays.outbox.postReply(c.ctx, response)
 }
 
-// cancelRequest cancels a server request whose reply the server no longer needs.
+// cancelRequest cancels a waiting server request, as the notification of the server demands.
 func (rs *relays) cancelRequest(m *wire.Message) {
 	id := wire.Members(m.Params).Get("requestId")
 	rs.mu.Lock()
@@ -245,7 +244,8 @@ func (rs *relays) cancelRequest(m *wire.Message) {
 	}
 }
 
-// receiveProgress passes on progress by its token, unless it arrived with another call.
+// receiveProgress passes progress to the call that its token names, unless the progress arrived on the stream of another
+// call.
 func (rs *relays) receiveProgress(m *wire.Message, call *relayedCall) {
 	// Tokens are request ids of this session, so that a server cannot name a call of another
 	// session.
@@ -258,7 +258,7 @@ func (rs *relays) receiveProgress(m *wire.Message, call *relayedCall) {
 	}
 }
 
-// receiveLog passes on a log message.
+// receiveLog passes on a log message if the call's client requested log messages.
 func (rs *relays) receiveLog(m *wire.Message, call *relayedCall) {
 	if call == nil {
 		call = rs.soleCall()
@@ -268,8 +268,8 @@ func (rs *relays) receiveLog(m *wire.Message, call *relayedCall) {
 	}
 }
 
-// receiveElicited passes on the end of an elicitation by URL. Servers send it on any stream, so its
-// id finds the call. If several calls in flight used the same id, it goes to none of them.
+// receiveElicited passes on the end of an elicitation by URL. Servers send it on any stream, so the elicitation's id
+// determines the call. If several calls in flight used the same id, the notification is dropped.
 func (rs *relays) receiveElicited(m *wire.Message, call *relayedCall) {
 	id, _ := wire.Members(m.Params).Text("elicitationId")
 	var found []*relayedCall
@@ -321,14 +321,14 @@ func (o *outbox) post(message []byte) {
 	}
 }
 
-// postReply sends a client's reply. It waits for room until ctx ends.
+// postReply sends a client's reply. If too many messages are in delivery, it waits. It drops the reply if ctx ends first.
 func (o *outbox) postReply(ctx context.Context, message []byte) {
 	if o.slots.Acquire(ctx, 1) == nil {
 		o.deliver(message, replyTimeout, slog.LevelWarn)
 	}
 }
 
-// deliver sends a message and releases its slot, which was acquired for it.
+// deliver sends a message in the background, and then releases the slot that the caller acquired.
 func (o *outbox) deliver(message []byte, timeout time.Duration, level slog.Level) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -336,7 +336,7 @@ func (o *outbox) deliver(message []byte, timeout time.Duration, level slog.Level
 		o.slots.Release(1)
 		return
 	}
-	// Start it under the lock that guards closed, so that wait waits only when no more are added.
+	// Start the goroutine under the lock that guards closed: work must not grow after Session.Close has begun to wait.
 	o.work.Go(func() {
 		defer o.slots.Release(1)
 		ctx, cancel := context.WithTimeout(context.Background(), timeout)
@@ -347,7 +347,7 @@ func (o *outbox) deliver(message []byte, timeout time.Duration, level slog.Level
 	})
 }
 
-// close drops all later messages.
+// close makes deliver drop all later messages.
 func (o *outbox) close() {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -27,12 +27,12 @@ type Session struct {
 
 	dialer     *Dialer
 	ownsDialer bool
-	// server is the configuration with the transport and revision that were found. Another session
-	// needs no negotiation.
+	// server is the configuration with the transport and revision that were found, so that Sibling does not negotiate
+	// again.
 	server    config.Upstream
 	opts      SessionOptions
 	transport transport
-	// modern repeats Revision, for messages that arrive during the negotiation.
+	// modern is true for a session of the modern era. Unlike Revision, it may be read during the negotiation.
 	modern atomic.Bool
 
 	// inFlight counts the calls that wait for a response. A subscription does not count.
@@ -92,7 +92,7 @@ func (s *Session) open(ctx context.Context) error {
 	if wire.Modern(s.Revision) {
 		return nil
 	}
-	// Until then, a legacy server may send only pings and log messages (2025-11-25, Lifecycle,
+	// Before this notification, a legacy server may send only pings and log messages (2025-11-25, Lifecycle,
 	// "Initialization").
 	if err := s.transport.send(ctx, wire.AppendNotification(nil, wire.Initialized, nil)); err != nil {
 		return fmt.Errorf("%s: %w", wire.Initialized, err)
@@ -135,9 +135,8 @@ func (s *Session) MayBeLegacyToo() bool { return wire.Modern(s.Revision) && s.di
 // Transport returns the transport that was configured or found.
 func (s *Session) Transport() config.Transport { return s.server.Transport }
 
-// ClockOffset returns how far the server's clock was ahead of this machine's during the handshake,
-// rounded to the second (RFC 9110, section 6.6.1). It is 0 if the server did not send its time. Child
-// processes never do.
+// ClockOffset returns how far the server's clock was ahead of this machine's during the handshake, rounded to the second
+// (RFC 9110, section 6.6.1). It is 0 unless the server speaks Streamable HTTP and sends its time.
 func (s *Session) ClockOffset() time.Duration {
 	if t, ok := s.transport.(*httpTransport); ok {
 		return t.clockOffset
@@ -152,10 +151,10 @@ func (s *Session) TiesMessages() bool { return s.Transport() == config.Streamabl
 // working on it.
 func (s *Session) Abandoned() bool { return s.relays.abandoned.Load() }
 
-// Done is closed when the session's connection has broken for good. [Session.Err] then says why.
+// Done is closed when the session can no longer be used. [Session.Err] then returns the reason.
 func (s *Session) Done() <-chan struct{} { return s.transport.done() }
 
-// Err returns the reason why the connection broke. Call it only after [Session.Done] is closed.
+// Err returns the reason why the session can no longer be used. Call it only after [Session.Done] is closed.
 func (s *Session) Err() error { return s.dialer.failure(s.transport.err()) }
 
 // Request is a request for a server.
@@ -170,7 +169,7 @@ type Request struct {
 	Assertion Assertion
 }
 
-// Assertion is a header of one request. The zero value is no header.
+// Assertion is a header that identifies the caller of one request. The zero value adds no header.
 type Assertion struct{ Header, Value string }
 
 // Result is the result of a request.
@@ -180,8 +179,8 @@ type Result struct {
 	JSON jsontext.Value
 	// Revision is the protocol revision of the session.
 	Revision string
-	// HasOwnMeta is [wire.Message.HasOwnMeta]. Commands read a gateway's keys; a gateway removes the
-	// keys that servers set.
+	// HasOwnMeta reports whether _meta may have promptweir's keys, see [wire.Message.HasOwnMeta]. Commands read the keys
+	// that a gateway sets. A gateway removes the keys that a server sets.
 	HasOwnMeta bool
 }
 
@@ -198,7 +197,7 @@ func (s *Session) Call(ctx context.Context, q *Request, relay *Relay) (Result, e
 	}
 	r := &request{id: s.lastID.Add(1), method: q.Method, name: q.Name, revision: s.Revision, assertion: q.Assertion}
 	r.params = outgoingParams(ctx, s.Revision, s.dialer.implementation, relay, r.id, q.Params)
-	// Most calls relay nothing. Their messages need not be matched with a call.
+	// Most calls relay nothing, so the session need not match messages with them.
 	var call *relayedCall
 	if relay.relays() {
 		s.lowerLogLevel(ctx, relay.LogLevel)
@@ -209,8 +208,8 @@ func (s *Session) Call(ctx context.Context, q *Request, relay *Relay) (Result, e
 	err := s.transport.roundTrip(ctx, r)
 	switch {
 	case err != nil && ctx.Err() != nil:
-		// Transports return the error that broke them when the context ended. The cause of the
-		// context says why it ended, such as a deadline.
+		// The transport's error only shows where the end of the context interrupted the request. The cause of the
+		// context is the reason, such as a deadline.
 		s.giveUp(ctx, r.id)
 		err = replaceCause(err, context.Cause(ctx))
 	case err != nil:
@@ -227,7 +226,7 @@ func (s *Session) Call(ctx context.Context, q *Request, relay *Relay) (Result, e
 	}
 	switch {
 	case call == nil:
-	case call.requested.Load(): // if it were sent again, the client would be asked twice
+	case call.requested.Load(): // a repeated request would ask the client twice
 		err = &startedError{err}
 	case call.notified.Load():
 		err = &relayedError{err}
@@ -235,7 +234,7 @@ func (s *Session) Call(ctx context.Context, q *Request, relay *Relay) (Result, e
 	return Result{}, s.dialer.failure(err)
 }
 
-// responseError returns the error in an error response. If it cannot be read, the error says why.
+// responseError returns the [*wire.Error] of an error response, or a [*ProtocolError] if the response is invalid.
 func responseError(raw jsontext.Value) error {
 	wireErr, err := wire.ReadError(raw)
 	if err != nil {
@@ -244,9 +243,8 @@ func responseError(raw jsontext.Value) error {
 	return wireErr
 }
 
-// giveUp tells the server in the background that a request is abandoned. It passes on the client's
-// reason, if there is one. Over HTTP in the modern era, the closed stream has already told the
-// server, and the transport drops the message.
+// giveUp notifies the server, in the background, that a request is abandoned. The notification contains the client's
+// reason, if there is one. Over HTTP in the modern era, the transport drops it: the closed stream has the same meaning.
 func (s *Session) giveUp(ctx context.Context, id int64) {
 	s.relays.abandoned.Store(true)
 	reason := "the caller gave up"
@@ -257,8 +255,8 @@ func (s *Session) giveUp(ctx context.Context, id int64) {
 	s.outbox.post(wire.AppendNotification(nil, wire.Cancelled, params.JSON()))
 }
 
-// Ping checks that the server still answers. An error is an answer too, unless it shows that the
-// session is lost: then Ping returns [ErrSessionLost].
+// Ping checks that the server still answers, within the upstream's timeout. An error is an answer too, unless it shows
+// that the session is lost: then Ping returns an error that wraps [ErrSessionLost].
 func (s *Session) Ping(ctx context.Context) error {
 	_, err := ping(ctx, s)
 	if o := OutcomeOf(err); o.Lost || o.Suspicious {
@@ -267,12 +265,12 @@ func (s *Session) Ping(ctx context.Context) error {
 	return nil
 }
 
-// Recheck asks the server again for its capabilities. If they have changed, it returns
-// [ErrSessionLost], since a new session is needed. Otherwise an error means that the server does
-// not answer or refuses.
-// A modern server gets server/discover. A legacy server declares its capabilities only at the start
-// of a session, so Recheck opens a second one. Over stdio that would be a second process with an
-// answer of its own, so a child process gets a ping.
+// Recheck requests the server's capabilities again. If they have changed, it returns an error that wraps
+// [ErrSessionLost], because a new session is needed. Any other error means that the server does not answer or refuses.
+//
+// A modern server receives server/discover. A legacy server declares its capabilities only at the start of a session, so
+// Recheck opens a second session. Over stdio, that would start a second process, which shows nothing about the first one.
+// So a child process only receives a ping.
 func (s *Session) Recheck(ctx context.Context) error {
 	declared := s.Declared
 	switch {
@@ -281,7 +279,7 @@ func (s *Session) Recheck(ctx context.Context) error {
 		if o := OutcomeOf(err); o.Lost || o.Suspicious {
 			return err
 		}
-		if members, err := wire.ParseObject(result.JSON); err == nil { // otherwise the answer is an error
+		if members, err := wire.ParseObject(result.JSON); err == nil { // otherwise the server answered with an error
 			declared = declaredBy(members.Object("capabilities"), s.Revision)
 		}
 	case s.server.Transport == config.Stdio:
@@ -326,8 +324,8 @@ func (s *Session) Watch(ctx context.Context, ready func()) error {
 	return err
 }
 
-// receive takes a message that is not a response. The transport ties it to call, which may be nil.
-// It must not block.
+// receive handles a message that is not a response. call is the call to which the transport ties the message; nil if
+// there is none. receive must not block.
 func (s *Session) receive(m *wire.Message, call *relayedCall) {
 	switch {
 	case m.Method == wire.PromptsListChanged:

@@ -37,9 +37,8 @@ const (
 	writeQueue = 64
 	// maxLogLine bounds the logged part of one line of a child's stderr, in bytes.
 	maxLogLine = 4 << 10
-	// maxGarbage is the number of lines in a row that may be no message. Each further line costs a
-	// pause of garbagePause, because a child may print at full speed. After mostGarbage lines, the
-	// child is stopped.
+	// After maxGarbage lines in a row that are not messages, each further line costs a pause of garbagePause, because a
+	// child may print at full speed. After mostGarbage lines, the child is killed.
 	maxGarbage   = 100
 	garbagePause = time.Millisecond
 	mostGarbage  = 10_000
@@ -88,7 +87,7 @@ func startChild(server config.Upstream, logger, stderrLog *slog.Logger) (*child,
 		mux:       newMux(logger),
 		command:   exec.Command(server.Command[0], server.Command[1:]...), //nolint:noctx // close ends it, gracefully
 		stderrLog: stderrLog, maxMessage: server.MaxMessage, mask: server.Mask(),
-		// A server that logs to stdout does so in each request. One record is enough.
+		// A server that logs to stdout does so in each request. One record in ten seconds is enough.
 		strayLog: loglimit.New(logger, 1), program: server.Program(),
 		lines: make(chan []byte, writeQueue), closing: make(chan struct{}), exited: make(chan error, 1),
 	}
@@ -115,11 +114,11 @@ func (c *child) setFolder(path string) error {
 	switch {
 	case err != nil:
 		return &folderError{withoutPath(err)}
-	case actual != path: // the allowed path had no links
+	case actual != path: // config allowed the path without links
 		return &folderError{errors.New("a link has taken its place")}
 	}
 	c.command.Dir = path
-	if !filepath.IsAbs(c.command.Path) && c.command.Err == nil { // otherwise it would be relative to the folder
+	if !filepath.IsAbs(c.command.Path) && c.command.Err == nil { // the process would look for a relative path in its own folder
 		c.command.Path, err = filepath.Abs(c.command.Path)
 	}
 	return err
@@ -127,14 +126,13 @@ func (c *child) setFolder(path string) error {
 
 // startProcess makes the pipes and starts the process.
 func (c *child) startProcess() (err error) {
-	// Use own pipes for stdout and stderr. With the pipes of package exec, Wait does not return
-	// while another process holds them open.
 	if err := system.OwnGroup(c.command); err != nil {
 		return errNoChildren
 	}
 	if c.stdin, err = c.command.StdinPipe(); err != nil {
 		return err
 	}
+	// Do not use the pipes of package exec: its Wait does not return while another process holds them open.
 	stdout, stdoutWriter, err := os.Pipe()
 	if err != nil {
 		return err
@@ -159,8 +157,8 @@ func (c *child) startProcess() (err error) {
 func (c *child) fork() error {
 	started := make(chan error)
 	go func() {
-		// The kernel treats the end of the starting thread as the death of the parent, and Go ends
-		// threads at any time. Wait blocks a thread anyway.
+		// The kernel kills the child when the thread that started it ends, and Go may end other threads at any time. Wait
+		// blocks a thread anyway.
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
 		err := c.command.Start()
@@ -183,8 +181,7 @@ func (c *child) roundTrip(ctx context.Context, r *request) error {
 }
 
 func (c *child) send(ctx context.Context, message []byte) error {
-	// A queue, because a child that does not read its stdin must not block callers beyond their
-	// deadlines.
+	// Use a queue: a child that does not read its stdin must not block callers beyond their deadlines.
 	line := append(wire.SingleLine(message), '\n')
 	select {
 	case c.lines <- line:
@@ -204,7 +201,7 @@ func (c *child) writeLines() {
 	for {
 		select {
 		case line := <-c.lines:
-			// Other code notices that the child has exited or does not answer.
+			// Ignore the error: run detects the exit of the child, and requests have a deadline.
 			if _, err := c.stdin.Write(line); err != nil {
 				return
 			}
@@ -224,7 +221,7 @@ func (c *child) run() {
 	var reading sync.WaitGroup
 	reading.Go(func() {
 		c.readMessages()
-		select { // a process without stdout cannot serve
+		select { // a process that has closed its stdout cannot answer
 		case <-reaped:
 		case <-time.After(exitTimeout):
 			c.signal(syscall.SIGKILL)
@@ -238,7 +235,7 @@ func (c *child) run() {
 	deadline := time.Now().Add(pipeTimeout)
 	_, _ = c.stdout.SetReadDeadline(deadline), c.stderr.SetReadDeadline(deadline)
 	reading.Wait()
-	c.end(&exitError{status: exitStatus(c.command, err), atOnce: c.agreed.Load() == nil, said: c.output.lastWords()})
+	c.end(&exitError{status: exitStatus(c.command, err), atOnce: c.agreed.Load() == nil, lastWords: c.output.lastWords()})
 }
 
 func exitStatus(command *exec.Cmd, err error) string {
@@ -260,7 +257,7 @@ func (c *child) readMessages() {
 		switch {
 		case errors.Is(err, wire.ErrLineTooLong):
 			c.logger.Warn("line from child process ignored", slog.Any("error", err), slog.Int("max_message", c.maxMessage))
-			for _, id := range wire.ClaimedIDs(line) { // their requests end now instead of at their timeout
+			for _, id := range wire.ClaimedIDs(line) { // their requests fail now instead of at their timeout
 				c.resolve(id, muxResponse{err: tooLarge(c.maxMessage)})
 			}
 		case err != nil:
@@ -290,7 +287,7 @@ func (c *child) readMessages() {
 // logStderr logs the child's stderr line by line until it ends. It shortens long lines.
 func (c *child) logStderr() {
 	reader := bufio.NewReaderSize(c.stderr, maxLogLine)
-	before := "" // the end of the earlier output, as long as the longest secret
+	before := "" // the last maxLogLine bytes of earlier output, in which a secret may begin
 	for continued := false; ; {
 		line, more, err := reader.ReadLine()
 		text := string(bytes.TrimSpace(line))
@@ -368,11 +365,11 @@ type exitError struct {
 	status string
 	// atOnce is true if the process exited before a revision was negotiated.
 	atOnce bool
-	// said is the process's last words, as a continuation of the sentence; it may be empty.
-	said string
+	// lastWords is the last output of the process, as a continuation of the sentence; it may be empty.
+	lastWords string
 }
 
-func (e *exitError) Error() string { return fmt.Sprintf("%v: %s%s", ErrExited, e.status, e.said) }
+func (e *exitError) Error() string { return fmt.Sprintf("%v: %s%s", ErrExited, e.status, e.lastWords) }
 
 func (e *exitError) Unwrap() error { return ErrExited }
 
@@ -383,18 +380,18 @@ type childOutput struct {
 	spoke atomic.Bool
 
 	mu sync.Mutex // guards the fields below
-	// stray is the first line of stdout that was not a message. last is the last line of stderr,
-	// and failure the last one that looks like an error.
+	// stray is the first line of stdout that was not a message. last is the last line of stderr, and failure the last
+	// line of stderr that looks like an error.
 	stray, last, failure string
-	// before is the end of the stray output on stdout, as long as the longest secret.
+	// before is the last maxLogLine bytes of stray output, in which a secret may begin.
 	before string
 }
 
 // addGarbage records a line of stdout that was not a message. It returns the line without secrets.
 func (o *childOutput) addGarbage(mask config.Mask, line []byte) string {
-	// Keep one byte more than quoted shows, so that quoted marks the cut. Mask the line first: the
-	// mask finds a secret that is cut off only at the end of a text.
-	line = bytes.TrimSpace(line) // without its line break
+	// Keep one byte more than quoted shows, so that quoted marks the cut. Mask the line before quoted cuts it: the mask
+	// finds an incomplete secret only at the end of a text.
+	line = bytes.TrimSpace(line)
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	shown := mask.Line(o.before, string(line[:min(len(line), maxQuoted+1)]))
@@ -432,8 +429,8 @@ func (o *childOutput) garbage() string {
 	return o.stray
 }
 
-// lastWords returns the last words of the process, on stderr or otherwise on stdout, as a
-// continuation of a sentence about its end.
+// lastWords returns the last error on stderr, otherwise the last line of stderr, otherwise the first stray line of stdout.
+// The text continues a sentence about the end of the process; it may be empty.
 func (o *childOutput) lastWords() string {
 	stray := o.garbage()
 	o.mu.Lock()

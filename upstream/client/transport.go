@@ -95,7 +95,7 @@ func (x *mux) await(ctx context.Context, r *request, send func(context.Context, 
 	id := string(wire.NumberID(r.id))
 	response := make(chan muxResponse, 1)
 	x.mu.Lock()
-	// Register it first: a fast server's response may arrive before send returns.
+	// Register the request first: the response may arrive before send returns.
 	x.pending[id] = awaited{r.method, response}
 	x.mu.Unlock()
 	defer func() {
@@ -122,9 +122,8 @@ func (x *mux) await(ctx context.Context, r *request, send func(context.Context, 
 	return got.err
 }
 
-// dispatch handles one JSON text from the stream. Responses go to their requests, other messages to
-// receive. If a text is invalid, or makes the gateway panic, only the requests whose ids it
-// contains end.
+// dispatch handles one JSON text from the stream. Responses go to their requests, other messages to receive. If a text is
+// invalid, or makes the gateway panic, only the requests whose ids the text contains fail.
 func (x *mux) dispatch(raw []byte) error {
 	raw = bytes.TrimPrefix(raw, []byte(byteOrderMark))
 	err := RecoverToError(x.logger, func() error { return x.deliver(raw) })
@@ -156,7 +155,7 @@ func (x *mux) deliver(raw []byte) error {
 	return nil
 }
 
-// parse reads one JSON text from the stream.
+// parse parses one JSON text from the stream.
 func (x *mux) parse(raw []byte) ([]wire.Message, error) {
 	messages, err := wire.ParseAll(raw, x.revision())
 	if err == nil {
@@ -172,8 +171,8 @@ func (x *mux) parse(raw []byte) ([]wire.Message, error) {
 	return parseTolerantly(raw, method, err)
 }
 
-// parseTolerantly reads a text that ParseAll has refused, if it is the response to a list. Its
-// invalid definitions are kept, and left out by their readers.
+// parseTolerantly parses a text that ParseAll has refused, if it is the response to a list. The result includes invalid
+// definitions, which readers of the list leave out. For other methods it returns the refusal.
 func parseTolerantly(raw []byte, method string, refusal error) ([]wire.Message, error) {
 	member := listMembers[method]
 	if member == "" {
@@ -200,8 +199,7 @@ func (x *mux) resolve(id []byte, r muxResponse) {
 	delete(x.pending, key)
 	x.mu.Unlock()
 	if waiting.response != nil {
-		// This never blocks. The channel has room for one, and only the first response finds the
-		// entry.
+		// The send never blocks: the channel has room for one response, and only the first response finds the entry.
 		waiting.response <- r
 	}
 }
