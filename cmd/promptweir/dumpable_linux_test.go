@@ -8,6 +8,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/promptweir/promptweir/upstream/upstreamtest"
 )
 
 // unprivileged is the user ID 65534, which has no rights on all Linux distributions.
@@ -30,9 +32,7 @@ func TestServe_KeepsItsMemoryFromItsChildren(t *testing.T) {
 		command(t, "chown", "-R", fmt.Sprintf("%d:%d", unprivileged, unprivileged), folder)
 	})
 	eventually(t, "the child has spied", func() bool { return strings.Contains(p.logged(), "spied on all") })
-	if got := strings.Count(p.logged(), "permission denied"); got != 4 {
-		t.Errorf("%d of 4 files are refused to the child:\n%s", got, p.logged())
-	}
+	upstreamtest.Equal(t, 4, strings.Count(p.logged(), "permission denied"), "files that are refused to the child:\n%s", p.logged())
 }
 
 // copyOf copies the test binary to a public folder under the names of the gateway and of the spy.

@@ -10,8 +10,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/promptweir/promptweir/gateway/identity/identitytest"
 	"github.com/promptweir/promptweir/upstream/upstreamtest"
 )
@@ -67,9 +65,7 @@ team "outside" {
 		return err == nil && names == "plain.p secure.p"
 	})
 	want := []string{"CONNECT 192.0.2.10:443", "CONNECT 192.0.2.20:443", "CONNECT 192.0.2.30:443", "plain 192.0.2.11:80"}
-	if diff := cmp.Diff(want, proxy.Asked()); diff != "" {
-		t.Errorf("the proxy was asked for (-want +got):\n%s", diff)
-	}
+	upstreamtest.Equal(t, want, proxy.Asked(), "requests to the proxy")
 	if strings.Contains(p.logged(), "hunter2") {
 		t.Error("the log has the proxy's password")
 	}

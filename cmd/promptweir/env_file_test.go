@@ -7,9 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/promptweir/promptweir/config"
+	"github.com/promptweir/promptweir/upstream/upstreamtest"
 )
 
 func TestEnvFile_IsReadAsItWasWritten(t *testing.T) {
@@ -36,9 +35,7 @@ func TestEnvFile_IsReadAsItWasWritten(t *testing.T) {
 	for name := range want {
 		got[name] = os.Getenv(name)
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Error(diff)
-	}
+	upstreamtest.Equal(t, want, got, "variables")
 }
 
 func TestEnvFile_ErrorsRepeatNoValue(t *testing.T) {

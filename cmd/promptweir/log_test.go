@@ -13,6 +13,8 @@ import (
 	"strconv"
 	"syscall"
 	"testing"
+
+	"github.com/promptweir/promptweir/upstream/upstreamtest"
 )
 
 // guarded is a configuration that logs each refused caller at the level debug.
@@ -77,9 +79,7 @@ func TestServe_DoesNotWaitForAReaderOfItsLog(t *testing.T) {
 			if got := p.get(t, "greeter.pid", "ann").text(); got == "" {
 				t.Error("a get is not answered")
 			}
-			if code := p.stop(t); code != exitDone {
-				t.Errorf("exit code %d, want %d", code, exitDone)
-			}
+			upstreamtest.Equal(t, exitDone, p.stop(t), "exit code")
 		})
 	}
 }
@@ -120,8 +120,6 @@ func TestStdio_EndsInOrder(t *testing.T) {
 
 func TestShowable_LeavesNoEscapeSequence(t *testing.T) {
 	for value, want := range map[string]string{"plain text": "plain text", "\x1b[2J\u202egone\nbye": "\ufffd[2J\ufffdgone bye"} {
-		if got := showable(nil, slog.Any("error", errors.New(value))).Value.String(); got != want {
-			t.Errorf("%q becomes %q, want %q", value, got, want)
-		}
+		upstreamtest.Equal(t, want, showable(nil, slog.Any("error", errors.New(value))).Value.String(), "%q", value)
 	}
 }

@@ -18,7 +18,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	"github.com/promptweir/promptweir/upstream/upstreamtest"
 )
 
 // table is a table of a page by its rows' first cells.
@@ -91,9 +91,7 @@ func TestReadme_HasEveryCommand(t *testing.T) {
 		want = append(want, command.Use)
 	}
 	slices.Sort(want)
-	if diff := cmp.Diff(want, readTables(t)["Commands"].names()); diff != "" {
-		t.Errorf("commands (-binary +README):\n%s", diff)
-	}
+	upstreamtest.Equal(t, want, readTables(t)["Commands"].names(), "the README's commands")
 }
 
 // Some metrics appear only with an event. The second check finds metrics whose event the test does not cause.
@@ -105,9 +103,7 @@ func TestReadme_HasEveryMetricWithItsLabels(t *testing.T) {
 		slices.Sort(labels)
 		got[strings.Trim(cell, "`")] = labels
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("metrics and labels (-binary +README):\n%s", diff)
-	}
+	upstreamtest.Equal(t, want, got, "the README's metrics and labels")
 	for _, instrument := range instruments(t) {
 		if !slices.ContainsFunc(slices.Collect(maps.Keys(want)), func(name string) bool {
 			return strings.HasPrefix(name, strings.ReplaceAll(instrument, ".", "_"))
@@ -246,9 +242,7 @@ func TestReadme_HasEveryReason(t *testing.T) {
 		}
 	}
 	rows := readTables(t)["Reasons"]
-	if diff := cmp.Diff(slices.Sorted(maps.Keys(want)), rows.names()); diff != "" {
-		t.Errorf("reasons (-code +README):\n%s", diff)
-	}
+	upstreamtest.Equal(t, slices.Sorted(maps.Keys(want)), rows.names(), "the README's reasons")
 	for reason, cells := range rows {
 		if len(cells) != 2 || !strings.HasSuffix(cells[0], ".") || !strings.HasSuffix(cells[1], ".") {
 			t.Errorf("README: the reason %s needs a sentence and a remedy, and has %q", reason, cells)
@@ -314,9 +308,7 @@ func TestReadme_HasEveryVariable(t *testing.T) {
 			want[name] = true
 		}
 	}
-	if diff := cmp.Diff(slices.Sorted(maps.Keys(want)), readTables(t)["Environment"].names()); diff != "" {
-		t.Errorf("environment variables (-code +README):\n%s", diff)
-	}
+	upstreamtest.Equal(t, slices.Sorted(maps.Keys(want)), readTables(t)["Environment"].names(), "the README's environment variables")
 }
 
 func TestReadme_HasEveryAdminPath(t *testing.T) {
@@ -332,9 +324,7 @@ func TestReadme_HasEveryAdminPath(t *testing.T) {
 		}
 		want[strings.TrimSuffix(path, "{$}")] = true
 	}
-	if diff := cmp.Diff(slices.Sorted(maps.Keys(want)), readTables(t)["Admin listener"].names()); diff != "" {
-		t.Errorf("paths of the admin listener (-code +README):\n%s", diff)
-	}
+	upstreamtest.Equal(t, slices.Sorted(maps.Keys(want)), readTables(t)["Admin listener"].names(), "the README's paths of the admin listener")
 }
 
 // nodes returns all syntax of a kind in the code of cmd/promptweir, config/watch, gateway and

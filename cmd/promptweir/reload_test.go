@@ -10,6 +10,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/promptweir/promptweir/upstream/upstreamtest"
 )
 
 func TestServe_ReloadsItsConfiguration(t *testing.T) {
@@ -38,9 +40,7 @@ func TestServe_ReloadsItsConfiguration(t *testing.T) {
 	eventually(t, "a prompt is hidden", func() bool { return p.list(t, "").names() == "child.hello child.pid child.slow" })
 	write(team("nonsense {}"))
 	eventually(t, "the log names the mistake", func() bool { return strings.Contains(p.logged(), "nonsense") })
-	if names := p.list(t, "").names(); names != "child.hello child.pid child.slow" {
-		t.Errorf("with a mistake in the team's file, whose last text stays, the list is %q", names)
-	}
+	upstreamtest.Equal(t, "child.hello child.pid child.slow", p.list(t, "").names(), "the list with a mistake in the team's file, as it was")
 	write(team(""))
 	eventually(t, "it is shown again", func() bool { return strings.Contains(p.list(t, "").names(), "child.wip_bye") })
 
@@ -63,12 +63,8 @@ func TestServe_ReloadsItsConfiguration(t *testing.T) {
 	if stdout, _, code := runHere(t, "reload", "--admin", p.admin, "-o", "json"); code != exitFailed || !strings.Contains(stdout, `"refused": "2`) {
 		t.Errorf("reload -o json exits with %d and prints %s", code, stdout)
 	}
-	if now := p.get(t, "child.pid", "").text(); now != child {
-		t.Errorf("the child process was replaced: %s, want %s", now, child)
-	}
-	if code := p.stop(t); code != 0 {
-		t.Errorf("exit code %d", code)
-	}
+	upstreamtest.Equal(t, child, p.get(t, "child.pid", "").text(), "the child process after the reload")
+	upstreamtest.Equal(t, 0, p.stop(t), "exit code")
 }
 
 func TestReload_SaysWhatIsMissing(t *testing.T) {

@@ -17,6 +17,7 @@ import (
 	"github.com/promptweir/promptweir/cmd/promptweir/internal/serving"
 	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/upstream/client"
+	"github.com/promptweir/promptweir/upstream/upstreamtest"
 )
 
 // commandInText finds a command of this program in a sentence. It ends with the clause.
@@ -130,9 +131,7 @@ func TestConnectError_NeedsNoConfiguration(t *testing.T) {
 		if other := urlRemedies[client.Kind{Problem: m[2], Remedy: remedy}]; other != "" {
 			remedy = other
 		}
-		if found := ofBlock.FindString(remedy); found != "" {
-			t.Errorf("%s: %q says %q to somebody without a configuration", m[1], remedy, found)
-		}
+		upstreamtest.Equal(t, "", ofBlock.FindString(remedy), "%s: what %q says to somebody without a configuration", m[1], remedy)
 	}
 	if checked < 25 {
 		t.Errorf("%d kinds of causes, want at least 25", checked)

@@ -15,6 +15,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/promptweir/promptweir/upstream/upstreamtest"
 )
 
 // exists reports whether a process has not been waited for yet.
@@ -43,18 +45,14 @@ func TestServe_DrainsOnSignal(t *testing.T) {
 	if event := nextEvent(events); !strings.Contains(event, `"result":{"resultType":"complete"`) {
 		t.Errorf("the stream ends with %q, want its result", event)
 	}
-	if event := nextEvent(events); event != "" {
-		t.Errorf("after its result, the stream has %q", event)
-	}
+	upstreamtest.Equal(t, "", nextEvent(events), "the event after the result")
 	if err := os.Remove(file); err != nil {
 		t.Fatal(err)
 	}
 	if got := <-inFlight; got.text() != "done" || !got.closes {
 		t.Errorf("the get in flight returned %q, want done; Connection: close is %t, want that", got.text(), got.closes)
 	}
-	if code := p.end(t); code != exitDone {
-		t.Errorf("exit code %d, want %d", code, exitDone)
-	}
+	upstreamtest.Equal(t, exitDone, p.end(t), "exit code")
 	pid, err := strconv.Atoi(child)
 	if err != nil {
 		t.Fatal(err)
@@ -112,9 +110,7 @@ func TestServe_AnswersWhatItCutsOff(t *testing.T) {
 	if got := (<-inFlight).Error; got == nil || got.Code != -32603 || got.Data.Reason != "shutting_down" {
 		t.Errorf("the get is answered with %+v", got)
 	}
-	if code := p.end(t); code != exitDone {
-		t.Errorf("exit code %d, want %d", code, exitDone)
-	}
+	upstreamtest.Equal(t, exitDone, p.end(t), "exit code")
 }
 
 func TestStdio_AnswersGetsInFlight(t *testing.T) {

@@ -139,14 +139,10 @@ func TestSync_WritesTextsThatReadBack(t *testing.T) {
 		if target == "codex" { // its skills have no placeholders, unlike the ones that our reader reads
 			_, got, _ = strings.Cut(files[syncTargets[target][0]+"/"+name+syncTargets[target][1]], "\n---\n")
 		}
-		if strings.TrimSpace(got) != want {
-			t.Errorf("%s reads as\n%q, want\n%q", shown, got, want)
-		}
+		upstreamtest.Equal(t, want, strings.TrimSpace(got), "%s", shown)
 		read[target]++
 	}
-	if len(read) != len(syncTargets) {
-		t.Errorf("prompts of %v were read", read)
-	}
+	upstreamtest.Equal(t, len(syncTargets), len(read), "targets whose files were read: %v", read)
 }
 
 // promptText gets the text of a prompt.
@@ -178,9 +174,7 @@ func syncClaude(t *testing.T, home, url string, code int, message string, flags 
 
 func wantFiles(t *testing.T, got []string, want ...string) {
 	t.Helper()
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("files (-want +got):\n%s", diff)
-	}
+	upstreamtest.Equal(t, want, got, "files")
 }
 
 func TestSync_RemovesNothingUnlessTheListIsComplete(t *testing.T) {
@@ -272,9 +266,7 @@ func TestSync_WritesSnapshotsOnlyWhenAsked(t *testing.T) {
 		t.Errorf("a snapshot does not say when:\n%s", content)
 	}
 	wantFiles(t, syncClaude(t, home, url, 0, "0 replaced", "--snapshot"), "pid.md", "wip_bye.md")
-	if diff := cmp.Diff(before, syncedFiles(t, home)); diff != "" {
-		t.Errorf("a run without changes (-before +after):\n%s", diff)
-	}
+	upstreamtest.Equal(t, before, syncedFiles(t, home), "files after a run without changes")
 	// Without the flag, snapshots are removed.
 	wantFiles(t, syncClaude(t, home, url, 0, "2 removed"))
 }
@@ -305,9 +297,7 @@ func TestSync_WatchFollowsChangesInBothEras(t *testing.T) {
 		peer.Break() // the stream does not report the change, but the next connection lists again
 		holds(".claude/commands/c.md")
 		cancel()
-		if code := <-ended; code != exitFailed {
-			t.Errorf("%s: exit code %d", era, code)
-		}
+		upstreamtest.Equal(t, exitFailed, <-ended, "%s: exit code", era)
 		server.CloseClientConnections()
 		server.Close()
 	}

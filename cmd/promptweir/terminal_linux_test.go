@@ -16,6 +16,7 @@ import (
 	"github.com/promptweir/promptweir/cmd/promptweir/internal/terminal/terminaltest"
 	"github.com/promptweir/promptweir/gateway"
 	"github.com/promptweir/promptweir/gateway/gatewaytest"
+	"github.com/promptweir/promptweir/upstream/upstreamtest"
 )
 
 // A person who starts a gateway at a terminal sees what it does, in colours.
@@ -56,9 +57,7 @@ func TestTerminal_LogOfAGatewayIsForAPerson(t *testing.T) {
 			t.Fatal(err)
 		}
 		response.Body.Close()
-		if response.StatusCode != want {
-			t.Errorf("the link: %s, want %d", response.Status, want)
-		}
+		upstreamtest.Equal(t, want, response.StatusCode, "status of the link")
 	}
 	signIn(http.StatusSeeOther)
 	signIn(http.StatusForbidden)

@@ -19,6 +19,8 @@ import (
 	measured "go.opentelemetry.io/proto/otlp/metrics/v1"
 	span "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/protobuf/proto"
+
+	"github.com/promptweir/promptweir/upstream/upstreamtest"
 )
 
 // receiver is an OTLP receiver over HTTP, as tracing backends have one.
@@ -165,9 +167,7 @@ func TestServe_ExportsItsLogWithTheTracesOfRequests(t *testing.T) {
 	if local := p.logged(); !strings.Contains(local, `"msg":"upstream unavailable"`) || !strings.Contains(local, `"trace_id":"`+trace+`"`) {
 		t.Errorf("standard error has %s", local)
 	}
-	if exit := p.stop(t); exit != 0 {
-		t.Errorf("exit code %d", exit)
-	}
+	upstreamtest.Equal(t, 0, p.stop(t), "exit code")
 	for _, message := range []string{"starting", "listening", "upstream connected", "stopped"} { // the last one as well
 		if one := r.logged(message); one == nil || len(one.GetTraceId()) > 0 {
 			t.Errorf("%s: %+v", message, one)
@@ -186,9 +186,7 @@ func TestServe_ExportsNoLogWhereTheVariablesSaySo(t *testing.T) {
 	for _, variable := range []string{"OTEL_LOGS_EXPORTER=none", "OTEL_SDK_DISABLED=true"} {
 		r := newReceiver(t)
 		p := serve(t, configure(t, map[string]string{}), "OTEL_EXPORTER_OTLP_ENDPOINT="+r.URL, variable)
-		if exit := p.stop(t); exit != 0 {
-			t.Errorf("%s: exit code %d", variable, exit)
-		}
+		upstreamtest.Equal(t, 0, p.stop(t), "%s: exit code", variable)
 		if len(r.logs) > 0 || !strings.Contains(p.logged(), "stopped") {
 			t.Errorf("%s: %d records are exported", variable, len(r.logs))
 		}
@@ -202,9 +200,7 @@ func TestServe_SaysLocallyThatNothingIsExported(t *testing.T) {
 	p := serve(t, configure(t, map[string]string{}), "OTEL_EXPORTER_OTLP_ENDPOINT="+r.URL, "OTEL_TRACES_EXPORTER=none", "OTEL_METRICS_EXPORTER=none",
 		"OTEL_BLRP_SCHEDULE_DELAY=1")
 	eventually(t, "the failure is logged", func() bool { return strings.Contains(p.logged(), "telemetry not exported") })
-	if exit := p.stop(t); exit != 0 {
-		t.Errorf("exit code %d", exit)
-	}
+	upstreamtest.Equal(t, 0, p.stop(t), "exit code")
 	records, failures := strings.Count(p.logged(), "\n"), strings.Count(p.logged(), "telemetry not exported")
 	if failures > records-failures {
 		t.Errorf("%d records that nothing is exported, for %d others:\n%s", failures, records-failures, p.logged())
@@ -235,7 +231,5 @@ func TestServe_ExportsItsMetrics(t *testing.T) {
 			t.Error("exemplars of traces that are not exported")
 		}
 	}
-	if count != lists {
-		t.Errorf("%d lists, want %d", count, lists)
-	}
+	upstreamtest.Equal(t, lists, count, "lists")
 }

@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/promptweir/promptweir/upstream/upstreamtest"
 )
 
 // tries starts promptweir try in a folder, at free ports.
@@ -108,9 +110,7 @@ func TestTry_FollowsTheFiles(t *testing.T) {
 	}
 	writeFile(t, folder, "b.md", "B")
 	eventually(t, "b is listed", func() bool { return p.list(t, "").names() == name+"a "+name+"b"+last })
-	if code := p.stop(t); code != 0 {
-		t.Errorf("it ended with %d", code)
-	}
+	upstreamtest.Equal(t, 0, p.stop(t), "exit code")
 	if log := p.logged(); !strings.Contains(log, "promptweir: stopped\n") { // the log may come after it
 		t.Errorf("it ends without a word:\n%s", log)
 	}

@@ -6,6 +6,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/promptweir/promptweir/config/clientfile"
+	"github.com/promptweir/promptweir/upstream/upstreamtest"
 )
 
 func TestApply_ChangesOneMemberOnly(t *testing.T) {
@@ -31,9 +32,7 @@ func TestApply_ChangesOneMemberOnly(t *testing.T) {
 	} {
 		before := []byte(test.before)
 		got, err := clientfile.Apply(before, test.edit)
-		if string(before) != test.before {
-			t.Errorf("%s: what it was becomes %s", name, before)
-		}
+		upstreamtest.Equal(t, test.before, string(before), "%s: the text before", name)
 		if diff := cmp.Diff(test.want, string(got)); err != nil || diff != "" {
 			t.Errorf("%s: %v\n%s", name, err, diff)
 		}

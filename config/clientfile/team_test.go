@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
+	"github.com/promptweir/promptweir/upstream/upstreamtest"
 )
 
 var update = flag.Bool("update", false, "rewrite the team's files in testdata") //nolint:gochecknoglobals // a flag
@@ -34,9 +34,7 @@ func TestTeam_SaysWhatTheClientsFileSays(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if diff := cmp.Diff(string(want), got); diff != "" {
-				t.Errorf("Team (-want +got):\n%s", diff)
-			}
+			upstreamtest.Equal(t, string(want), got, "Team")
 			if strings.Contains(got, "hunter2") {
 				t.Error("a secret is repeated")
 			}
@@ -65,9 +63,7 @@ func team(t *testing.T, paths ...string) []byte {
 func TestTeam_ServersOfSeveralFilesKeepApart(t *testing.T) {
 	got := string(team(t, "testdata/cursor.json", "testdata/windsurf.json", "testdata/cursor.json"))
 	for _, label := range []string{`"figma"`, `"figma-2"`, `"linear"`, `"local"`, `"secrets"`} {
-		if n := strings.Count(got, "upstream "+label+" {"); n != 1 {
-			t.Errorf("%d upstreams %s, want 1:\n%s", n, label, got)
-		}
+		upstreamtest.Equal(t, 1, strings.Count(got, "upstream "+label+" {"), "upstreams %s in\n%s", label, got)
 	}
 }
 
@@ -95,9 +91,7 @@ func TestTeam_SaysWhatAServerGets(t *testing.T) {
 			}
 		}
 		want := map[string]bool{"secret": true, "default": true, "fallback": false, "unset": false, "code": false, "mine": false}
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("servers that get variables (-want +got):\n%s", diff)
-		}
+		upstreamtest.Equal(t, want, got, "servers that get variables")
 		if _, isTaken := made.Secrets["A_TOKEN"]; isTaken {
 			t.Error("a reference to A_TOKEN is to the secret of another file")
 		}
@@ -176,9 +170,7 @@ func TestStandard_LeavesJSONAsItIs(t *testing.T) {
 		"[1, /* c */ 2,/**/]":  "[1,         2     ]",
 		`["unclosed, // here]`: `["unclosed, // here]`,
 	} {
-		if got := string(standard([]byte(given))); got != want {
-			t.Errorf("standard(%q) = %q, want %q", given, got, want)
-		}
+		upstreamtest.Equal(t, want, string(standard([]byte(given))), "standard(%q)", given)
 	}
 }
 

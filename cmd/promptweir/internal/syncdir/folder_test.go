@@ -12,7 +12,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	"github.com/promptweir/promptweir/upstream/upstreamtest"
 )
 
 const source = "http://127.0.0.1:8080/mcp"
@@ -74,9 +74,7 @@ func do(r *Run, prompts []Prompt, isComplete bool) (all []Change, err error) {
 
 func want(t *testing.T, got []string, want ...string) {
 	t.Helper()
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("changes (-want +got):\n%s", diff)
-	}
+	upstreamtest.Equal(t, want, got, "changes")
 }
 
 // tree returns all files beneath a folder, and the targets of links.
@@ -125,9 +123,7 @@ func TestRun_FollowsThePrompts(t *testing.T) {
 			want(t, sync(t, run, texts("a", "1", "b", "2")))
 			before := tree(t, folder)
 			want(t, sync(t, dry, texts("a", "3")), "~ a"+end, "- b"+end)
-			if diff := cmp.Diff(before, tree(t, folder)); diff != "" {
-				t.Errorf("a dry run changes files:\n%s", diff)
-			}
+			upstreamtest.Equal(t, before, tree(t, folder), "files after a dry run")
 			want(t, syncSome(t, run, texts("a", "3"), false), "~ a"+end, "= b"+end)
 			want(t, sync(t, run, texts("a", "3")), "- b"+end)
 			unknown := []Prompt{{Name: "a", Absent: errors.New("down")}}
@@ -169,9 +165,7 @@ func TestRun_KeepsWhatItDidNotWriteOrSomebodyEdited(t *testing.T) {
 	got := sync(t, run, texts("edited", "5", "copy", "5", "mine", "5", "empty", "5", "other", "5", "folder", "5", "link", "5", "nowhere", "5"))
 	want(t, got, "= edited.md", "= copy.md", "= mine.md", "= empty.md", "= other.md", "= folder.md", "= link.md", "= nowhere.md",
 		"- copied.md", "= gone.md", "- moved.md")
-	if diff := cmp.Diff(before, tree(t, folder)); diff != "" {
-		t.Errorf("files (-before +after):\n%s", diff)
-	}
+	upstreamtest.Equal(t, before, tree(t, folder), "files")
 }
 
 func TestRun_RefusesAFolderBehindALink(t *testing.T) {

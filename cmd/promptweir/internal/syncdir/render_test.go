@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/promptweir/promptweir/upstream/upstreamtest"
 )
 
 // pieces cuts a text in which ⟦1⟧ stands for the first argument.
@@ -104,9 +106,7 @@ func TestRender_TextStaysText(t *testing.T) {
 			_, got, _ = strings.Cut(string(content), "prompt = \"\"\"\n")
 			got = strings.TrimSuffix(got, "\"\"\"\n")
 		}
-		if got != test.want {
-			t.Errorf("%s, %q is written as\n%q, want\n%q", test.target, test.text, got, test.want)
-		}
+		upstreamtest.Equal(t, test.want, got, "%s, %q is written as", test.target, test.text)
 	}
 }
 

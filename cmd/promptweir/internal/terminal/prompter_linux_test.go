@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/promptweir/promptweir/cmd/promptweir/internal/terminal/terminaltest"
+	"github.com/promptweir/promptweir/upstream/upstreamtest"
 )
 
 func TestPrompter_ReadsALine(t *testing.T) {
@@ -21,9 +22,7 @@ func TestPrompter_ReadsALine(t *testing.T) {
 			chosen <- answer
 		}()
 		k.Type(t, "? ", keys)
-		if got := <-chosen; got != want {
-			t.Errorf("%q: %q, want %q", keys, got, want)
-		}
+		upstreamtest.Equal(t, want, <-chosen, "%q", keys)
 	}
 }
 
@@ -40,9 +39,7 @@ func TestPrompter_ConfirmsOnlyByYes(t *testing.T) {
 			confirmed <- answer
 		}()
 		k.Type(t, "Well? [y/N] ", keys)
-		if got := <-confirmed; got != want {
-			t.Errorf("%q: %t, want %t", keys, got, want)
-		}
+		upstreamtest.Equal(t, want, <-confirmed, "%q", keys)
 	}
 }
 

@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	"github.com/promptweir/promptweir/upstream/upstreamtest"
 )
 
 func TestWriteTable_LinesUpCellsOfOneLine(t *testing.T) {
@@ -20,14 +20,10 @@ a.b       who*       Says hello and �[31mbye.
 a.longer             Nothing
 c
 `
-	if diff := cmp.Diff(strings.ReplaceAll(want, `\ufffd`, "\ufffd"), out.String()); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
+	upstreamtest.Equal(t, strings.ReplaceAll(want, `\ufffd`, "\ufffd"), out.String(), "table")
 }
 
 func TestColoured_FollowsTheSigns(t *testing.T) {
 	got := coloured("# about\n+ new\n- gone\n! other\n\n")
-	if want := "# about\n\x1b[32m+ new\x1b[0m\n\x1b[31m- gone\x1b[0m\n\x1b[33m! other\x1b[0m\n\n"; got != want {
-		t.Errorf("coloured = %q, want %q", got, want)
-	}
+	upstreamtest.Equal(t, "# about\n\x1b[32m+ new\x1b[0m\n\x1b[31m- gone\x1b[0m\n\x1b[33m! other\x1b[0m\n\n", got, "coloured")
 }
