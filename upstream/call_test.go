@@ -44,9 +44,7 @@ func TestRetry_RepeatsTheCall(t *testing.T) {
 			if took := time.Since(begun); unavailable(err) != reason || took < least || took > most {
 				t.Errorf("get = %v after %s, want %q after %s to %s", err, took, reason, least, most)
 			}
-			if n := len(p.Seen(wire.PromptsGet)) - asked; n != attempts {
-				t.Errorf("%d attempts, want %d", n, attempts)
-			}
+			upstreamtest.Equal(t, attempts, len(p.Seen(wire.PromptsGet))-asked, "attempts")
 			begun, asked = time.Now(), len(p.Seen(wire.PromptsGet))
 		}
 		failFirst(p, 2, status(http.StatusBadGateway))
@@ -140,16 +138,12 @@ func TestRetire_WaitsForCallsAndRefusesNewOnes(t *testing.T) {
 		impatient, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 		defer cancel()
 		c.Retire(impatient)
-		if after := since(begun); after != time.Millisecond {
-			t.Errorf("Retire waited for %s, longer than its context", after)
-		}
+		upstreamtest.Equal(t, time.Millisecond, since(begun), "how long Retire waited")
 		if _, err := get(t.Context(), c, "p"); !errors.Is(err, upstream.ErrRetired) || since(begun) != time.Millisecond {
 			t.Errorf("get after %s: %v, want %v at once", since(begun), err, upstream.ErrRetired)
 		}
 		c.Retire(t.Context())
-		if after := since(begun); after != time.Second {
-			t.Errorf("Retire returned after %s, want the end of the call in flight", after)
-		}
+		upstreamtest.Equal(t, time.Second, since(begun), "how long Retire waited for the call in flight")
 		if err := <-inFlight; err != nil {
 			t.Errorf("the call in flight: %v", err)
 		}

@@ -132,9 +132,7 @@ func TestChild_LogsStderrAndExitsOnClose(t *testing.T) {
 	t.Parallel()
 	c, log, stop := startScript(t, "pings-at-once")
 	waitForNames(t, c, "scripted")
-	if got := c.State().Revision; got != wire.Rev20250618 {
-		t.Errorf("Revision = %s", got)
-	}
+	upstreamtest.Equal(t, wire.Rev20250618, c.State().Revision, "revision")
 	upstreamtest.Eventually(t, "the reply to its ping", func() bool { return strings.Contains(log.String(), `response \"early\" {}`) })
 	stop()
 	wantLogged(t, log, `upstream=scripted line="pid `, `line="unfinished line`, `line="stdin ended"`,
@@ -176,9 +174,7 @@ func TestChild_LogsItsLinesWithoutSecretsAndRepetition(t *testing.T) {
 				return c.State().Problem != nil && strings.Contains(log.String(), test.want[len(test.want)-1])
 			})
 			for _, want := range test.want {
-				if n := strings.Count(log.String(), want); n != 1 {
-					t.Errorf("%s is logged %d times:\n%s", want, n, log)
-				}
+				upstreamtest.Equal(t, 1, strings.Count(log.String(), want), "records of %s in\n%s", want, log)
 			}
 			if strings.Contains(log.String(), "ter2-") {
 				t.Errorf("a part of a secret shows:\n%s", log)
@@ -246,9 +242,7 @@ func TestChild_IsRestartedAfterKill(t *testing.T) {
 			for _, ended := range gets {
 				wantUnavailable(t, <-ended, upstream.Unreachable) // before their timeout
 			}
-			if names(c) != "scripted" {
-				t.Errorf("names = %q", names(c))
-			}
+			upstreamtest.Equal(t, "scripted", names(c), "names")
 			upstreamtest.Eventually(t, "the restart", func() bool {
 				got, err := get(t.Context(), c, "x")
 				return err == nil && !strings.Contains(got, strconv.Itoa(pid))

@@ -100,9 +100,7 @@ func TestConnector_WorksWithSDKServers(t *testing.T) {
 // speaks checks the revision, a successful get, a refused one, and a completion.
 func speaks(t *testing.T, c *upstream.Connector, revision string) {
 	t.Helper()
-	if got := c.State().Revision; got != revision {
-		t.Errorf("Revision = %s, want %s", got, revision)
-	}
+	upstreamtest.Equal(t, revision, c.State().Revision, "Revision")
 	if got, err := get(t.Context(), c, "b"); err != nil || !strings.Contains(got, `"text":"b: wéirs"`) {
 		t.Errorf("get(b) = %s, %v", got, err)
 	}

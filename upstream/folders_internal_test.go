@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/promptweir/promptweir/config"
+	"github.com/promptweir/promptweir/upstream/upstreamtest"
 )
 
 // teamOf returns the upstreams of a team with n blocks over one folder.
@@ -63,9 +64,7 @@ func TestFolders_OnePassServesAllUpstreamsOfATeam(t *testing.T) {
 			t.Helper()
 			time.Sleep(pollInterval * 3 / 2)
 			synctest.Wait()
-			if got := states.Swap(0); got != want {
-				t.Errorf("%d lists, want %d", got, want)
-			}
+			upstreamtest.Equal(t, want, states.Swap(0), "lists")
 		}
 		expect(n)
 		expect(0)
@@ -100,9 +99,7 @@ func TestFolders_RestTenTimesAsLongAsAPass(t *testing.T) {
 		for _, want := range []int32{1, 2} {
 			time.Sleep(took + restFactor*took/2)
 			synctest.Wait()
-			if got := states.Load(); got != want {
-				t.Errorf("%d passes, want %d", got, want)
-			}
+			upstreamtest.Equal(t, want, states.Load(), "passes")
 		}
 	})
 }

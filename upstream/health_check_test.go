@@ -91,9 +91,7 @@ func problemWithin(t *testing.T, c *upstream.Connector, bound time.Duration) {
 		}
 		time.Sleep(10 * time.Millisecond)
 	}
-	if reason := c.State().Problem.Reason; reason != upstream.Timeout {
-		t.Errorf("the problem is %s, want %s", reason, upstream.Timeout)
-	}
+	upstreamtest.Equal(t, upstream.Timeout, c.State().Problem.Reason, "reason of the problem")
 }
 
 // healthyWithin waits until a connector has these prompts and no problem.

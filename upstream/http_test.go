@@ -195,9 +195,7 @@ func TestEra_ChangeInPlaceHealsWithinTheGet(t *testing.T) {
 				}
 				healthyWithin(t, c, time.Second, "p new")
 				wantSeen(t, after, wire.PromptsGet, 2) // one of which was refused
-				if got := c.State().Revision; wire.Modern(got) != test.toModern {
-					t.Errorf("the session speaks %s", got)
-				}
+				upstreamtest.Equal(t, test.toModern, wire.Modern(c.State().Revision), "the session's revision is modern")
 			})
 		})
 	}

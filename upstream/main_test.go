@@ -348,9 +348,7 @@ func wantLogged(t *testing.T, log *upstreamtest.Log, wants ...string) {
 // wantNames checks the names of the present list.
 func wantNames(t *testing.T, c *upstream.Connector, want string) {
 	t.Helper()
-	if got := names(c); got != want {
-		t.Errorf("names = %s, want %s", got, want)
-	}
+	upstreamtest.Equal(t, want, names(c), "names")
 }
 
 // wantWell checks that a connector has no problem.
@@ -371,15 +369,11 @@ func wantFailure(t *testing.T, c *upstream.Connector, name string, want upstream
 // wantSeen checks how many requests of a method a peer has got.
 func wantSeen(t *testing.T, p *upstreamtest.Peer, method string, want int) {
 	t.Helper()
-	if n := len(p.Seen(method)); n != want {
-		t.Errorf("the peer got %d requests of %s, want %d", n, method, want)
-	}
+	upstreamtest.Equal(t, want, len(p.Seen(method)), "requests of %s", method)
 }
 
 // wantUnavailable checks the reason why a call was not answered.
 func wantUnavailable(t *testing.T, err error, want upstream.Reason) {
 	t.Helper()
-	if got := unavailable(err); got != want {
-		t.Errorf("error %v: reason = %q, want %q", err, got, want)
-	}
+	upstreamtest.Equal(t, want, unavailable(err), "error %v: reason", err)
 }

@@ -22,7 +22,6 @@ import (
 
 	"github.com/go-jose/go-jose/v4"
 	"github.com/go-jose/go-jose/v4/jwt"
-	"github.com/google/go-cmp/cmp"
 
 	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/upstream"
@@ -121,9 +120,7 @@ func (a *authorization) requests() int {
 
 func (a *authorization) wantRequests(t *testing.T, want int) {
 	t.Helper()
-	if n := a.requests(); n != want {
-		t.Errorf("%d requests for tokens, want %d", n, want)
-	}
+	upstreamtest.Equal(t, want, a.requests(), "requests for tokens")
 }
 
 // withOAuth returns an upstream that gets its tokens at address.
@@ -157,9 +154,7 @@ func TestOAuth_RenewsTokenBeforeItExpires(t *testing.T) {
 		}
 		want(1)
 		form := []url.Values{{"grant_type": {"client_credentials"}, "scope": {"prompts:read prompts:list"}, "resource": {"https://mcp.example.com"}}}
-		if diff := cmp.Diff(form, a.forms); diff != "" {
-			t.Errorf("requests for tokens (-want +got):\n%s", diff)
-		}
+		upstreamtest.Equal(t, form, a.forms, "requests for tokens")
 		time.Sleep(3569 * time.Second)
 		want(1)
 		time.Sleep(time.Second)

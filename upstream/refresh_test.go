@@ -256,9 +256,7 @@ func TestRefresh_KeepsLastListAndRetriesRefusedOne(t *testing.T) {
 					t.Errorf("after: names %s, problem %+v", names(c), state.Problem)
 				}
 				all := p.Seen(wire.PromptsList)
-				if session := all[len(all)-1].Header.Get(wire.HeaderSessionID); session != "s1" {
-					t.Errorf("the last list is of session %s, want the first one", session)
-				}
+				upstreamtest.Equal(t, "s1", all[len(all)-1].Header.Get(wire.HeaderSessionID), "session of the last list")
 			})
 		})
 	}
@@ -350,9 +348,7 @@ func TestRefresh_AsksServerWithoutPromptsAgain(t *testing.T) {
 				}
 				p.Result(test.method, fmt.Sprintf(test.result, `"prompts":{}`))
 				time.Sleep(90 * time.Second)
-				if got := names(c); got != "p" {
-					t.Errorf("once it has prompts: names = %q, want p", got)
-				}
+				upstreamtest.Equal(t, "p", names(c), "names once the server has prompts")
 			})
 		})
 	}

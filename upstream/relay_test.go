@@ -307,9 +307,7 @@ func TestSessionPool_OpensSessionsForCallsTogether(t *testing.T) {
 			all.Go(func() { mustGetFor(t, c, relay) })
 		}
 		all.Wait()
-		if took := since(begun); took != 7*time.Second {
-			t.Errorf("five calls took %v, want 7s: the sessions of four are opened together", took)
-		}
+		upstreamtest.Equal(t, 7*time.Second, since(begun), "duration of five calls, as the sessions of four are opened together")
 		wantSeen(t, p, wire.Initialize, 5)
 	})
 }

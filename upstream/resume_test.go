@@ -91,15 +91,11 @@ func TestResume_ContinuesStreamThatEndedBeforeResponse(t *testing.T) {
 		if _, err := c.Call(t.Context(), &upstream.Request{Method: wire.PromptsGet, Name: "p"}, client); err != nil {
 			t.Fatal(err)
 		}
-		if got := resumptions(p); got != "prime e1 e2 e2" {
-			t.Errorf("resumed from %s, want prime e1 e2 e2", got)
-		}
+		upstreamtest.Equal(t, "prime e1 e2 e2", resumptions(p), "events from which it resumed")
 		if took := time.Since(begun); took != 2*1500*time.Millisecond+2*700*time.Millisecond {
 			t.Errorf("the call took %s, want the waits that the server asked for: 4.4s", took)
 		}
-		if len(told) != 2 {
-			t.Errorf("told of %v, want both parts of the progress", told)
-		}
+		upstreamtest.Equal(t, 2, len(told), "parts of the progress: %v", told)
 		wantSeen(t, p, wire.PromptsGet, 1)
 	})
 }

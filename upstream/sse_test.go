@@ -117,9 +117,7 @@ func TestConnect_CauseIsThatOfTheFurthestAttempt(t *testing.T) {
 				test.stream(w, r)
 			}))
 			_, err := client.Connect(t.Context(), sseUpstream(server.URL, false), upstream.Options{})
-			if cause := client.CauseOf(err); cause.Kind != test.want {
-				t.Errorf("Connect() = %v: %s, want %s", err, cause, test.want)
-			}
+			upstreamtest.Equal(t, test.want, client.CauseOf(err).Kind, "cause of %v", err)
 		})
 	}
 }
@@ -173,19 +171,13 @@ func TestSSE_AcceptsEndpointOfSameOriginOnly(t *testing.T) {
 			}
 			defer session.Close()
 			for _, r := range slices.Concat(peer.Seen(http.MethodGet), peer.Seen(wire.Initialize), peer.Seen(wire.Initialized)) {
-				if got := r.Header.Get("Authorization"); got != "Bearer s3cret" {
-					t.Errorf("%s %s: Authorization %q", r.Method, r.URL, got)
-				}
+				upstreamtest.Equal(t, "Bearer s3cret", r.Header.Get("Authorization"), "%s %s: Authorization", r.Method, r.URL)
 			}
-			if got := peer.Seen(wire.Initialized)[0].Header.Get("Mcp-Protocol-Version"); got != wire.Rev20251125 {
-				t.Errorf("Mcp-Protocol-Version %q", got)
-			}
+			upstreamtest.Equal(t, wire.Rev20251125, peer.Seen(wire.Initialized)[0].Header.Get("Mcp-Protocol-Version"), "Mcp-Protocol-Version")
 		})
 	}
 	t.Cleanup(func() {
-		if n := len(elsewhere.Seen(http.MethodPost)) + len(elsewhere.Seen(http.MethodGet)); n != 0 {
-			t.Errorf("%d requests went elsewhere", n)
-		}
+		upstreamtest.Equal(t, 0, len(elsewhere.Seen(http.MethodPost))+len(elsewhere.Seen(http.MethodGet)), "requests that went elsewhere")
 	})
 }
 
@@ -219,9 +211,7 @@ func TestWatch_IgnoresStrayEvents(t *testing.T) {
 			p.Prompts("changed")
 			p.Changed()
 			healthyWithin(t, c, time.Second, "changed")
-			if n := strings.Count(log.String(), "event ignored"); n != 1 {
-				t.Errorf("%d records of ignored events, want 1:\n%s", n, log)
-			}
+			upstreamtest.Equal(t, 1, strings.Count(log.String(), "event ignored"), "records of ignored events:\n%s", log)
 		})
 	})
 }

@@ -47,9 +47,7 @@ func TestTolerance_OfResponses(t *testing.T) {
 					if err != nil {
 						got = strings.TrimPrefix(err.Error(), "upstream "+u.Name+": bad_response: ")
 					}
-					if got != test.want {
-						t.Errorf("the call returns %s, %v, want %s", result.JSON, err, test.want)
-					}
+					upstreamtest.Equal(t, test.want, got, "result %s and error %v of the call", result.JSON, err)
 				})
 			})
 		}
@@ -113,9 +111,7 @@ func TestUserAgent_NamesTheGateway(t *testing.T) {
 	mustGet(t, c, "p")
 	for _, method := range []string{http.MethodGet, wire.Initialize, wire.PromptsGet} {
 		for _, r := range p.Seen(method) {
-			if got := r.Header.Get("User-Agent"); got != "promptweir/1.2" {
-				t.Errorf("%s: User-Agent is %q", method, got)
-			}
+			upstreamtest.Equal(t, "promptweir/1.2", r.Header.Get("User-Agent"), "%s: User-Agent", method)
 		}
 	}
 }
@@ -128,9 +124,7 @@ func TestCause_EmptyCredentialIsCalledEmpty(t *testing.T) {
 		u := upstreamtest.HTTP("strict", server.URL)
 		u.Headers = map[string]config.Secret{"Authorization": config.NewSecret(value)}
 		_, err := client.Connect(t.Context(), u, upstream.Options{})
-		if cause := client.CauseOf(err); cause.Kind != want {
-			t.Errorf("%q: Connect() = %v: %s, want %s", value, err, cause, want)
-		}
+		upstreamtest.Equal(t, want, client.CauseOf(err).Kind, "%q: cause of %v", value, err)
 	}
 }
 
@@ -196,9 +190,7 @@ func TestRefresh_BacksOffWhereEachListIsReportedAsAChange(t *testing.T) {
 		if n := lists(p) - before; n < 9 || n > 11 {
 			t.Errorf("%d lists in ten minutes, want one a minute", n)
 		}
-		if n := strings.Count(log.String(), "reports a change whenever it is listed"); n != 1 {
-			t.Errorf("%d records of that, want 1", n)
-		}
+		upstreamtest.Equal(t, 1, strings.Count(log.String(), "reports a change whenever it is listed"), "records of that")
 		rename("another")
 		healthyWithin(t, c, time.Minute+time.Second, "another")
 		p.List(`{"name":"calm"}`)
@@ -290,9 +282,7 @@ func TestEncoding_OfResponses(t *testing.T) {
 					t.Errorf("get = %s, want %s", got, test.want)
 				}
 				for _, r := range append(p.Seen(wire.PromptsGet), p.Seen(http.MethodGet)...) {
-					if got := r.Header.Get("Accept-Encoding"); got != "identity" {
-						t.Errorf("Accept-Encoding is %q", got)
-					}
+					upstreamtest.Equal(t, "identity", r.Header.Get("Accept-Encoding"), "Accept-Encoding")
 				}
 			})
 		})
@@ -359,9 +349,7 @@ func TestCookies_AreBoundedAndGiveWayToConfiguredOnes(t *testing.T) {
 					t.Errorf("%d cookies, want %d with the configured c1: %v", len(sent), test.want, sent)
 				}
 				for _, first := range p.Seen(wire.Discover) {
-					if n := len(first.Cookies()); n != 2 {
-						t.Errorf("a session began with %d cookies, want the 2 configured ones", n)
-					}
+					upstreamtest.Equal(t, 2, len(first.Cookies()), "cookies with which a session begins")
 				}
 			})
 		})

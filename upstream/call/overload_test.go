@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/promptweir/promptweir/upstream/upstreamtest"
 	"github.com/promptweir/promptweir/upstream/upstreamtest/bubble"
 )
 
@@ -155,9 +156,7 @@ func TestQueue_ACallThatHangsIsNotOverload(t *testing.T) {
 		}
 		answered := offer(t, newQueue(256, 10*time.Second, 0), 10*time.Second, s, offered, seconds)
 		for i, n := range answered {
-			if n != offered*9/10 {
-				t.Errorf("%d answered in second %d, want %d", n, i, offered*9/10)
-			}
+			upstreamtest.Equal(t, offered*9/10, n, "answered in second %d", i)
 		}
 	})
 }

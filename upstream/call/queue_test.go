@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/promptweir/promptweir/upstream/upstreamtest"
 	"github.com/promptweir/promptweir/upstream/upstreamtest/bubble"
 )
 
@@ -177,9 +178,7 @@ func TestQueue_RateDelaysAndRefuses(t *testing.T) {
 				t.Error("the burst was delayed")
 			}
 		}
-		if took := time.Since(begun); took != 2*time.Second {
-			t.Errorf("six calls took %s, want 2s", took)
-		}
+		upstreamtest.Equal(t, 2*time.Second, time.Since(begun), "duration of six calls")
 		within := func(left time.Duration) bool {
 			ctx, cancel := context.WithTimeout(t.Context(), left)
 			defer cancel()

@@ -29,9 +29,7 @@ func (resetting) RoundTrip(r *http.Request) (*http.Response, error) {
 func TestCauses_ServerOfHTTPSIsKnownByARefusalThatBreaksOff(t *testing.T) {
 	t.Parallel()
 	_, err := Connect(t.Context(), upstreamtest.HTTP("plain", "http://mcp.example"), Options{Transport: resetting{}})
-	if got := CauseOf(err).Kind; got != NeedsTLS {
-		t.Errorf("Connect() = %v, explained as %s, want %s", err, got, NeedsTLS)
-	}
+	upstreamtest.Equal(t, NeedsTLS, CauseOf(err).Kind, "cause of %v", err)
 }
 
 // nginxPage is a 400 as nginx 1.22 sends it.
@@ -68,9 +66,7 @@ func TestCauses_RecordedRefusalsOverTLSAreKnown(t *testing.T) {
 			u := upstreamtest.HTTP("proxied", "http://mcp.example")
 			u.Transport, u.TransportExplicit = transport, true
 			_, err := Connect(t.Context(), u, Options{Transport: recorded(test.response)})
-			if got := CauseOf(err); got.Kind != test.want {
-				t.Errorf("%s over %s: %v, explained as %s, want %s", test.server, transport, err, got.Kind, test.want)
-			}
+			upstreamtest.Equal(t, test.want, CauseOf(err).Kind, "%s over %s: cause of %v", test.server, transport, err)
 		}
 	}
 }
@@ -96,9 +92,7 @@ func TestCauses_HaveARemedyThatIsAClause(t *testing.T) {
 		problem = regexp.MustCompile(`\\?%[sd]`).ReplaceAllString(regexp.QuoteMeta(problem), ".*")
 		found += len(regexp.MustCompile(`(?m)^`+problem+"; "+regexp.QuoteMeta(remedy)+"$").FindAllString(quoted, -1))
 	}
-	if found != 3 {
-		t.Errorf("%d of the README's causes are the gateway's, want 3:\n%s", found, quoted)
-	}
+	upstreamtest.Equal(t, 3, found, "the README's causes that are the gateway's:\n%s", quoted)
 }
 
 // What a child prints of its secrets is masked wherever a line cuts them off.
@@ -106,10 +100,6 @@ func TestChild_MasksSecretsThatLinesCutOff(t *testing.T) {
 	mask := config.Upstream{Env: map[string]config.Secret{"KEY": config.NewSecret("hunter2-abcdefghijkl")}}.Mask()
 	var output childOutput
 	output.addGarbage(mask, []byte("KEY is hunter2-abc\n"))
-	if got := output.addGarbage(mask, []byte("defghijkl, and more\n")); got != "(sensitive), and more" {
-		t.Errorf("the next one is %s", got)
-	}
-	if got := output.lastWords(); got != `, after printing "KEY is (sensitive)"` {
-		t.Errorf("a stray line ends in %s", got)
-	}
+	upstreamtest.Equal(t, "(sensitive), and more", output.addGarbage(mask, []byte("defghijkl, and more\n")), "the next line")
+	upstreamtest.Equal(t, `, after printing "KEY is (sensitive)"`, output.lastWords(), "the end after a stray line")
 }

@@ -177,9 +177,7 @@ func TestCall_ReplacesOwnMeta(t *testing.T) {
 				last := seen[len(seen)-1]
 				got := string(last.Message.Params)
 				if !traced {
-					if got != want {
-						t.Errorf("params %s went out as\n%s, want\n%s", test.given, got, want)
-					}
+					upstreamtest.Equal(t, want, got, "params %s, as they went out", test.given)
 					continue
 				}
 				meta := last.Params.Object("_meta")
@@ -209,9 +207,7 @@ func TestCall_SetsHeaders(t *testing.T) {
 			"Mcp-Method": "prompts/get", "Mcp-Protocol-Version": "2026-07-28", "Mcp-Session-Id": "",
 			"Authorization": "Bearer s3cret", "Accept": "application/json, text/event-stream", "Content-Type": "application/json",
 		} {
-			if got := header.Get(key); got != want {
-				t.Errorf("%s = %q, want %q", key, got, want)
-			}
+			upstreamtest.Equal(t, want, header.Get(key), "%s", key)
 		}
 	}
 	peer := upstreamtest.NewPeer(t)
@@ -226,9 +222,7 @@ func TestCall_SetsHeaders(t *testing.T) {
 	if header.Get("Mcp-Session-Id") != "s1" || header.Get("Mcp-Protocol-Version") != wire.Rev20251125 || header.Get("Mcp-Name") != "" {
 		t.Errorf("headers in the legacy era: %v", header)
 	}
-	if n := len(peer.Seen(wire.Initialized)); n != 1 {
-		t.Errorf("%d initialized notifications, want 1", n)
-	}
+	upstreamtest.Equal(t, 1, len(peer.Seen(wire.Initialized)), "initialized notifications")
 }
 
 func TestConnect_GuardsDial(t *testing.T) {
@@ -305,9 +299,7 @@ func TestCall_TellsServerOfCancellation(t *testing.T) {
 				return
 			}
 			upstreamtest.Eventually(t, "the notification", func() bool { return len(peer.Seen(wire.Cancelled)) == 1 })
-			if got := string(peer.Seen(wire.Cancelled)[0].Params.Get("requestId")); got != id {
-				t.Errorf("requestId = %s, want %s", got, id)
-			}
+			upstreamtest.Equal(t, id, string(peer.Seen(wire.Cancelled)[0].Params.Get("requestId")), "requestId")
 		})
 	}
 }
@@ -381,9 +373,7 @@ func TestCall_IsRepeatedOnceIfAKeptConnectionBreaks(t *testing.T) {
 			if (err == nil) != test.ok || client.OutcomeOf(err).Answered != test.ok {
 				t.Errorf("Call() = %v, want success: %v", err, test.ok)
 			}
-			if got := int(seen.Load()); got != test.seen {
-				t.Errorf("the server saw the request %d times, want %d", got, test.seen)
-			}
+			upstreamtest.Equal(t, test.seen, int(seen.Load()), "requests that the server saw")
 		})
 	}
 }

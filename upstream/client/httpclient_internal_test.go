@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/promptweir/promptweir/upstream/system"
+	"github.com/promptweir/promptweir/upstream/upstreamtest"
 	"github.com/promptweir/promptweir/upstream/upstreamtest/bubble"
 	"github.com/promptweir/promptweir/upstream/wire"
 )
@@ -41,9 +42,7 @@ func TestRetryAfter_ReadsSecondsAndDates(t *testing.T) {
 		header := http.Header{}
 		header.Set("Retry-After", test.value)
 		header.Set("Date", test.date)
-		if got := retryAfter(header); got != test.want {
-			t.Errorf("%s: Retry-After: %s = %s, want %s", name, test.value, got, test.want)
-		}
+		upstreamtest.Equal(t, test.want, retryAfter(header), "%s: Retry-After: %s", name, test.value)
 	}
 }
 

@@ -16,6 +16,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/promptweir/promptweir/config"
+	"github.com/promptweir/promptweir/upstream/upstreamtest"
 )
 
 // tree is a folder in which a test changes files.
@@ -252,9 +253,7 @@ func TestFolder_KeepsAllPromptsOfAFolderThatCannotBeRead(t *testing.T) {
 		if !ok || !strings.Contains(err.Error(), want) || p.Path != tr.path("docs.hcl") || p.Line != 2 {
 			t.Errorf("Refresh: %v, want %s at the block", err, want)
 		}
-		if len(l.Prompts) != 2 {
-			t.Errorf("%d prompts, want the 2 that were good", len(l.Prompts))
-		}
+		upstreamtest.Equal(t, 2, len(l.Prompts), "prompts that were good")
 	}
 	tr.write("p/c.md", "C")
 	refused("There are more files than max_prompts = 2")

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/promptweir/promptweir/config"
+	"github.com/promptweir/promptweir/upstream/upstreamtest"
 )
 
 // upstreams loads the configuration in the tree and returns all upstreams.
@@ -70,9 +71,7 @@ func TestTeam_KeepsItsPromptsWhereItsFilesAreTooLarge(t *testing.T) {
 			if !ok || !strings.Contains(p.Detail, "raise max_files in the gateway block") || p.Line != 2+i || len(result.List.Prompts) != 1 {
 				t.Errorf("upstream %d: %d prompts and %v, want the one before and the remedy at its block", i, len(result.List.Prompts), result.Err)
 			}
-			if got := texts(t, result.List)["a"]; got != text("A") {
-				t.Errorf("upstream %d serves %s, want the text before", i, got)
-			}
+			upstreamtest.Equal(t, text("A"), texts(t, result.List)["a"], "upstream %d serves", i)
 		}
 		if f.reads > before+1 {
 			t.Errorf("%d files read before the bound is checked", f.reads-before)
@@ -106,16 +105,12 @@ func TestTeam_ReadsEachFileOnceForAllBlocks(t *testing.T) {
 			t.Fatalf("%d prompts and %v, want 8", len(result.List.Prompts), result.Err)
 		}
 	}
-	if f.reads != 10 {
-		t.Errorf("%d files read, want each of the 10 once", f.reads)
-	}
+	upstreamtest.Equal(t, 10, f.reads, "files read")
 	tr.age()
 	f.pass()
 	before := f.reads
 	f.pass()
-	if f.reads != before {
-		t.Errorf("%d files read though nothing has changed", f.reads-before)
-	}
+	upstreamtest.Equal(t, before, f.reads, "files read though nothing has changed")
 	tr.write("p/0.md", "{{> _part.md}}x\n![](i.png)")
 	list := f.pass()[59].List
 	if one, other := list.Prompt("0"), list.Prompt("1"); &one.segments[1].json[0] != &other.segments[1].json[0] {

@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	"github.com/go-json-experiment/json/jsontext"
-	"github.com/google/go-cmp/cmp"
 
 	"github.com/promptweir/promptweir/upstream/upstreamtest"
 	"github.com/promptweir/promptweir/upstream/wire"
@@ -119,9 +118,7 @@ func TestParse_ReadsTheDefinition(t *testing.T) {
 		`{"name":"count","schema":{"type":"integer","minimum":1,"enum":[1,2,1e3]}}],` +
 		`"icons":[{"src":"https://example.com/icon.png","sizes":["48x48"]}],` +
 		`"_meta":{"com.example/owner":"ops","com.example/nested":{"a":[true,null,1.50,"x"]},"io.github.promptweir/template":true}}`
-	if got := string(prompt.Definition); got != want {
-		t.Errorf("definition\n%s, want\n%s", got, want)
-	}
+	upstreamtest.Equal(t, want, string(prompt.Definition), "definition")
 }
 
 func TestRender_PutsValuesInAfterTheStructure(t *testing.T) {
@@ -139,9 +136,7 @@ func TestRender_PutsValuesInAfterTheStructure(t *testing.T) {
 		`{"v":1e400,"x":"unknown"}`:  {`user: Before 1e400 d "q"1e400`, "assistant: 1e400"},
 		`{}`:                         {`user: Before  d "q"`, "assistant: "},
 	} {
-		if diff := cmp.Diff(want, render(t, prompt, value)); diff != "" {
-			t.Errorf("Render(%s) (-want +got):\n%s", value, diff)
-		}
+		upstreamtest.Equal(t, want, render(t, prompt, value), "Render(%s)", value)
 	}
 }
 
@@ -211,9 +206,7 @@ func TestComplete_OffersTheValuesThatBeginAlike(t *testing.T) {
 		{"notes", "", `{"completion":{"values":[],"total":0,"hasMore":false}}`},
 		{"unknown", "x", `{"completion":{"values":[],"total":0,"hasMore":false}}`},
 	} {
-		if got := string(prompt.Complete(test.argument, test.start)); got != test.want {
-			t.Errorf("Complete(%s, %s) = %s, want %s", test.argument, test.start, got, test.want)
-		}
+		upstreamtest.Equal(t, test.want, string(prompt.Complete(test.argument, test.start)), "Complete(%s, %s)", test.argument, test.start)
 	}
 	many := disk{"a.md": "---\narguments: [{name: a, values: [" + strings.Repeat("x, ", 200) + "]}]\n---\nx"}.prompt(t, "a.md")
 	if got := string(many.Complete("a", "")); !strings.HasSuffix(got, `"total":200,"hasMore":true}}`) || strings.Count(got, `"x"`) != 100 {

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/promptweir/promptweir/upstream/upstreamtest"
 )
 
 // served returns the formats and names of the prompts that a pass finds.
@@ -58,16 +60,12 @@ func TestFolder_KnowsAFormatByItsSigns(t *testing.T) {
 		if test.manifest != "" {
 			tr.write(test.manifest, "{}")
 		}
-		if got := tr.served(); got != test.want {
-			t.Errorf("%+v: %q", test, got)
-		}
+		upstreamtest.Equal(t, test.want, tr.served(), "%+v", test)
 	}
 	// A client's folder may be above the configuration's folder.
 	tr := newTree(t, ".claude/commands/docs.hcl", team("**/*.md"), ".claude/commands/git/fix.md", "Fix.", ".claude/commands/_x.md", "X")
 	tr.root = tr.path(".claude/commands")
-	if got := tr.served(); got != "claude _x, claude git:fix" {
-		t.Errorf("a cloned folder of commands: %q", got)
-	}
+	upstreamtest.Equal(t, "claude _x, claude git:fix", tr.served(), "a cloned folder of commands")
 }
 
 // A manifest may come while the files are served.
@@ -122,9 +120,7 @@ func TestList_ServesOnePromptOfAName(t *testing.T) {
 			test.problems[i].place = tr.path(test.problems[i].place)
 		}
 		checkProblems(t, test.one+" "+test.other, l.Problems, test.problems...)
-		if got := tr.served(); got != test.want {
-			t.Errorf("%s and %s: %q, want %q", test.one, test.other, got, test.want)
-		}
+		upstreamtest.Equal(t, test.want, tr.served(), "%s and %s", test.one, test.other)
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/promptweir/promptweir/upstream/upstreamtest"
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
@@ -119,12 +120,8 @@ func TestSkills_ChangeCostsOneSkill(t *testing.T) {
 	}
 	tr.write("skills/s7/a.txt", "changed")
 	after := f.read(t)
-	if got := manifests(t, after)["skill://s7/a.txt"]; got != digestOf("changed") {
-		t.Error(got)
-	}
-	if n := f.reads - reads; n != 4 {
-		t.Errorf("the change reads %d files", n)
-	}
+	upstreamtest.Equal(t, digestOf("changed"), manifests(t, after)["skill://s7/a.txt"], "digest of the changed file")
+	upstreamtest.Equal(t, 4, f.reads-reads, "files that the change reads")
 	tr.remove("skills/s7/b.txt")
 	if l := f.read(t); len(manifests(t, l)) != 149 || len(manifests(t, after)) != 150 {
 		t.Error("the removal does not show")
@@ -147,9 +144,7 @@ func TestSkills_BrokenAreLeftOutAndReported(t *testing.T) {
 	tr.check(os.Truncate(tr.path("skills/large/a.bin"), 16<<20))
 	f := newFolder(tr.upstream())
 	l := f.read(t)
-	if diff := cmp.Diff(map[string]string{"skill://good/SKILL.md": digestOf(skillText("good"))}, manifests(t, l)); diff != "" {
-		t.Error(diff)
-	}
+	upstreamtest.Equal(t, map[string]string{"skill://good/SKILL.md": digestOf(skillText("good"))}, manifests(t, l), "manifests")
 	problems := fmt.Sprint(l.Broken())
 	for _, want := range []string{
 		"skills/name/SKILL.md:2: Broken skill: The name \"other\" must be that of the skill's folder", "Upper\" must be 1 to 64", "needs the texts name and description",
@@ -159,9 +154,7 @@ func TestSkills_BrokenAreLeftOutAndReported(t *testing.T) {
 			t.Errorf("no %q in %s", want, problems)
 		}
 	}
-	if len(l.Broken()) != 9 {
-		t.Errorf("%d problems: %s", len(l.Broken()), problems)
-	}
+	upstreamtest.Equal(t, 9, len(l.Broken()), "problems:\n%s", problems)
 	// A link that replaces a file is not followed out of the folder.
 	tr.remove("skills/good/SKILL.md")
 	tr.link("../../secret.txt", "skills/good/SKILL.md")
@@ -211,9 +204,7 @@ func TestSkills_LinkedFoldersOutsideAreReported(t *testing.T) {
 				for _, name := range reported {
 					want[tr.path(path.Join(base, name, "SKILL.md"))] = true
 				}
-				if diff := cmp.Diff(want, places); diff != "" {
-					t.Errorf("reported (-want +got):\n%s", diff)
-				}
+				upstreamtest.Equal(t, want, places, "reported")
 			})
 		}
 	}
@@ -243,9 +234,7 @@ func TestSkills_ShowNothingThatIsNotTheirs(t *testing.T) {
 	const hidden = "The file link.txt is a link to a file of another kind, or of another skill; put a copy in its place; it is left out."
 	const gone = "The link link.txt leads to nothing inside of ROOT; put a copy in its place; it is left out."
 	want := []string{hidden, gone, gone, hidden, "It has more than 512 folders; remove some; it is left out."}
-	if diff := cmp.Diff(want, problems); diff != "" {
-		t.Error(diff)
-	}
+	upstreamtest.Equal(t, want, problems, "problems")
 }
 
 // A skill may be all that there is beside a configuration in one file.
@@ -283,9 +272,7 @@ func TestSkills_StayWhileTheirFilesChange(t *testing.T) {
 	if err != nil || len(results[0].List.Definitions) != 1 {
 		t.Errorf("%v, %+v", err, results)
 	}
-	if got := manifests(t, f.read(t))["skill://a/a.txt"]; got != digestOf(text) {
-		t.Errorf("the manifest has %s of %q", got, text)
-	}
+	upstreamtest.Equal(t, digestOf(text), manifests(t, f.read(t))["skill://a/a.txt"], "digest in the manifest")
 }
 
 // A host may take the front matter for more than its fields.

@@ -51,9 +51,7 @@ func TestNew_CountsWhatItWithholds(t *testing.T) {
 			`msg="line ignored" upstream=git line=999 more=997`,
 			`msg="line ignored" upstream=git line=1000`,
 		}
-		if diff := cmp.Diff(want, log.lines()); diff != "" {
-			t.Errorf("log (-want +got):\n%s", diff)
-		}
+		upstreamtest.Equal(t, want, log.lines(), "log")
 	})
 }
 
@@ -72,9 +70,7 @@ func TestNew_RepeatedRecordIsALineInTenSeconds(t *testing.T) {
 			`msg=stderr line="no database"`, `msg=stderr line="no database" more=32`, `msg=stderr line="no database" more=32`,
 			`msg=stderr line="no database" more=16`, `msg=stderr line="no database"`,
 		}
-		if diff := cmp.Diff(want, log.lines()); diff != "" {
-			t.Errorf("log (-want +got):\n%s", diff)
-		}
+		upstreamtest.Equal(t, want, log.lines(), "log")
 	})
 }
 
@@ -116,8 +112,6 @@ func TestNew_ForgetsOldKinds(t *testing.T) {
 			}
 			time.Sleep(11 * time.Second)
 		}
-		if got := len(log.lines()); got != 6000 {
-			t.Errorf("%d lines, want each once in each window", got)
-		}
+		upstreamtest.Equal(t, 6000, len(log.lines()), "lines, each once in each window")
 	})
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/upstream/client"
+	"github.com/promptweir/promptweir/upstream/upstreamtest"
 	"github.com/promptweir/promptweir/upstream/upstreamtest/bubble"
 )
 
@@ -21,9 +22,7 @@ func TestServer_IsAskedNothingUntilItsPauseIsOver(t *testing.T) {
 		if p := s.Paused(); p.Rest() != time.Minute || p.Reason != client.RateLimited {
 			t.Errorf("the pause is %+v, and takes another %s", p, p.Rest())
 		}
-		if in := s.nextCheck(time.Hour); in != time.Minute {
-			t.Errorf("it is checked in %s", in)
-		}
+		upstreamtest.Equal(t, time.Minute, s.nextCheck(time.Hour), "the time until the next check")
 		time.Sleep(time.Minute)
 		if s.Paused() != nil {
 			t.Error("the pause is not over")

@@ -3,6 +3,7 @@ package wire_test
 import (
 	"testing"
 
+	"github.com/promptweir/promptweir/upstream/upstreamtest"
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
@@ -56,8 +57,6 @@ func TestNeededCapability_FollowsMethodAndParams(t *testing.T) {
 		}
 	}
 	for _, method := range []string{wire.Ping, wire.PromptsList, ""} {
-		if got := wire.NeededCapability(method, nil); got != 0 {
-			t.Errorf("NeededCapability(%q) = %b, want none: it is no server request", method, got)
-		}
+		upstreamtest.Equal(t, 0, wire.NeededCapability(method, nil), "NeededCapability(%q), which is no server request", method)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"github.com/promptweir/promptweir/upstream/upstreamtest"
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
@@ -21,9 +22,7 @@ func TestHeaderValue_RoundTrips(t *testing.T) {
 		{"\t", "=?base64?CQ==?="},
 		{"nul\x00", "=?base64?bnVsAA==?="},
 	} {
-		if got := wire.EncodeHeader(test.text); got != test.header {
-			t.Errorf("EncodeHeader(%q) = %q, want %q", test.text, got, test.header)
-		}
+		upstreamtest.Equal(t, test.header, wire.EncodeHeader(test.text), "EncodeHeader(%q)", test.text)
 		if got, err := wire.DecodeHeader(test.header); err != nil || got != test.text {
 			t.Errorf("DecodeHeader(%q) = %q, %v, want %q", test.header, got, err, test.text)
 		}

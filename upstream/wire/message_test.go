@@ -8,6 +8,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/promptweir/promptweir/upstream/upstreamtest"
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
@@ -39,9 +40,7 @@ func TestParse_ReadsMessages(t *testing.T) {
 		if err != nil {
 			t.Errorf("Parse(%s): %v", test.raw, err)
 		}
-		if diff := cmp.Diff(test.want, got); diff != "" {
-			t.Errorf("Parse(%s) (-want +got):\n%s", test.raw, diff)
-		}
+		upstreamtest.Equal(t, test.want, got, "Parse(%s)", test.raw)
 	}
 }
 
@@ -57,9 +56,7 @@ func TestParse_RejectsButReturnsID(t *testing.T) {
 		if refusal.Code != code || !strings.Contains(refusal.Message, because) {
 			t.Errorf("Parse(%.80s): %v, want %d with %q", raw, refusal, code, because)
 		}
-		if diff := cmp.Diff(wire.Message{ID: value(id)}, message); diff != "" {
-			t.Errorf("Parse(%.80s) (-want +got):\n%s", raw, diff)
-		}
+		upstreamtest.Equal(t, wire.Message{ID: value(id)}, message, "Parse(%.80s)", raw)
 	}
 	refuse(``, wire.ParseError, "", "no JSON value")
 	refuse(`{"jsonrpc":"2.0","id":1,"id":2,"method":"x"}`, wire.ParseError, "", "duplicate")
@@ -121,9 +118,7 @@ func TestReadError_KeepsBytes(t *testing.T) {
 		if got.Code != test.code || got.Message != test.message || string(got.Data) != string(test.data) {
 			t.Errorf("ReadError(%s) = %d %q %s", test.raw, got.Code, got.Message, got.Data)
 		}
-		if string(got.JSON()) != test.raw {
-			t.Errorf("ReadError(%s).JSON() = %s", test.raw, got.JSON())
-		}
+		upstreamtest.Equal(t, test.raw, string(got.JSON()), "ReadError(%s).JSON()", test.raw)
 	}
 	for _, none := range []string{`{"code":"x","message":"m"}`, `{"code":1.5,"message":"m"}`, `{"code":1,"message":7}`, `{"message":"m"}`, `{"code":1}`, `[]`} {
 		if got, err := wire.ReadError(value(none)); err == nil {
@@ -136,22 +131,16 @@ func TestRevisions_BelongToTheirEra(t *testing.T) {
 	for revision, modern := range map[string]bool{
 		wire.Rev20241105: false, wire.LatestLegacy: false, wire.Rev20260728: true, "2027-01-01": true, "": false,
 	} {
-		if got := wire.Modern(revision); got != modern {
-			t.Errorf("Modern(%q) = %v, want %v", revision, got, modern)
-		}
+		upstreamtest.Equal(t, modern, wire.Modern(revision), "Modern(%q)", revision)
 	}
 	for revision, known := range map[string]bool{wire.Rev20241105: true, wire.Rev20251125: true, wire.Rev20260728: false, "2025-01-01": false} {
-		if got := wire.KnownLegacy(revision); got != known {
-			t.Errorf("KnownLegacy(%q) = %v, want %v", revision, got, known)
-		}
+		upstreamtest.Equal(t, known, wire.KnownLegacy(revision), "KnownLegacy(%q)", revision)
 	}
 }
 
 func TestLabel_IsBounded(t *testing.T) {
 	for code, want := range map[int64]string{-32602: "-32602", -32000: "-32000", -32768: "-32768", -31999: "_OTHER", 0: "_OTHER", -32769: "_OTHER", 7: "_OTHER"} {
-		if got := wire.NewError(code, "").Label(); got != want {
-			t.Errorf("label of %d: %s, want %s", code, got, want)
-		}
+		upstreamtest.Equal(t, want, wire.NewError(code, "").Label(), "label of %d", code)
 	}
 }
 

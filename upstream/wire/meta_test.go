@@ -5,6 +5,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/promptweir/promptweir/upstream/upstreamtest"
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
@@ -20,9 +21,7 @@ func TestWithoutOwnMeta_LeavesOnlyWhatServersMayWrite(t *testing.T) {
 		`["_meta",{"io.github.promptweir/template":true}]`:                                                                  `["_meta",{"io.github.promptweir/template":true}]`,
 		`"io.github.promptweir/"`: `"io.github.promptweir/"`,
 	} {
-		if got := wire.WithoutOwnMeta(jsontext.Value(raw)); string(got) != want {
-			t.Errorf("%s\ngot  %s\nwant %s", raw, got, want)
-		}
+		upstreamtest.Equal(t, want, string(wire.WithoutOwnMeta(jsontext.Value(raw))), "%s", raw)
 		message, err := wire.Parse([]byte(`{"jsonrpc":"2.0","id":1,"result":` + raw + `}`))
 		if err != nil || raw != want && !message.HasOwnMeta {
 			t.Errorf("%s: HasOwnMeta %t, error %v", raw, message.HasOwnMeta, err)

@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"github.com/promptweir/promptweir/upstream/upstreamtest"
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
@@ -104,9 +105,7 @@ func TestObject_KeepsBytesOfUnchangedMembers(t *testing.T) {
 	}
 	check := func(what string, got wire.Object, want string) {
 		t.Helper()
-		if diff := cmp.Diff(want, string(got.JSON())); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", what, diff)
-		}
+		upstreamtest.Equal(t, want, string(got.JSON()), "%s", what)
 	}
 	check("as read", object, odd)
 	check("With a known name", object.With("name", wire.Quote("m")), strings.Replace(odd, `"n"`, `"m"`, 1))
@@ -115,18 +114,14 @@ func TestObject_KeepsBytesOfUnchangedMembers(t *testing.T) {
 	check("Without all", object.Without(func(string) bool { return true }), "{}")
 	check("afterwards", object, odd)
 
-	if got := string(object.Append([]byte("data: "))); got != "data: "+odd {
-		t.Errorf("Append after a prefix = %s", got)
-	}
+	upstreamtest.Equal(t, "data: "+odd, string(object.Append([]byte("data: "))), "Append after a prefix")
 }
 
 func TestWith_LeavesReceiver(t *testing.T) {
 	base := wire.Object{}.With("a", jsontext.Value("1"))
 	one, two := base.With("b", jsontext.Value("2")), base.With("b", jsontext.Value("3"))
 	for want, object := range map[string]wire.Object{`{"a":1}`: base, `{"a":1,"b":2}`: one, `{"a":1,"b":3}`: two} {
-		if got := string(object.JSON()); got != want {
-			t.Errorf("got %s, want %s", got, want)
-		}
+		upstreamtest.Equal(t, want, string(object.JSON()), "object")
 	}
 }
 
@@ -140,9 +135,7 @@ func TestKindOf_AgreesWithMembers(t *testing.T) {
 			if value := wire.Members(jsontext.Value(text)).Get(name); value != nil {
 				want = value.Kind()
 			}
-			if got := wire.KindOf(jsontext.Value(text), name); got != want {
-				t.Errorf("%s of %s: kind %q, want %q", name, text, got, want)
-			}
+			upstreamtest.Equal(t, want, wire.KindOf(jsontext.Value(text), name), "%s of %s: kind", name, text)
 		}
 	}
 }
@@ -176,9 +169,7 @@ func TestQuote_EscapesAndReplacesInvalidUTF8(t *testing.T) {
 	for _, test := range []struct{ text, want string }{
 		{``, `""`}, {`a"b\`, `"a\"b\\"`}, {"\n\x00", `"\n\u0000"`}, {"é😀", `"é😀"`}, {"\xff", `"` + "\ufffd" + `"`},
 	} {
-		if got := string(wire.Quote(test.text)); got != test.want {
-			t.Errorf("Quote(%q) = %s, want %s", test.text, got, test.want)
-		}
+		upstreamtest.Equal(t, test.want, string(wire.Quote(test.text)), "Quote(%q)", test.text)
 	}
 }
 
@@ -264,16 +255,10 @@ func depth(raw []byte) (deepest int) {
 }
 
 func TestIndented_IsForPeopleAndBounded(t *testing.T) {
-	if got, want := wire.Indented(jsontext.Value(`{"a":[1]}`)), "{\n  \"a\": [\n    1\n  ]\n}"; got != want {
-		t.Errorf("got %s, want %s", got, want)
-	}
-	if got := wire.Indented(jsontext.Value(`{"a":`)); got != `{"a":` {
-		t.Errorf("got %s", got)
-	}
+	upstreamtest.Equal(t, "{\n  \"a\": [\n    1\n  ]\n}", wire.Indented(jsontext.Value(`{"a":[1]}`)), "indented")
+	upstreamtest.Equal(t, `{"a":`, wire.Indented(jsontext.Value(`{"a":`)), "indented")
 	nested := strings.Repeat("[", wire.MaxDepth) + strings.Repeat("1,", 1<<20) + "1" + strings.Repeat("]", wire.MaxDepth)
-	if got := wire.Indented(jsontext.Value(nested)); got != nested {
-		t.Errorf("%d bytes become %d", len(nested), len(got))
-	}
+	upstreamtest.Equal(t, nested, wire.Indented(jsontext.Value(nested)), "indented")
 }
 
 func TestEdit_ChangesNothingElse(t *testing.T) {
@@ -287,12 +272,8 @@ func TestEdit_ChangesNothingElse(t *testing.T) {
 			" { \"a\" :\n[ {\"b\" : 1.501.50 , \"c\":[ ]}, 2 ,{\"c\":1},{\"\\u0062\":\"x\\/\"\"x\\/\"} ] , \"a \":[{\"b\":1}] } ",
 		},
 	} {
-		if got := wire.Edit(jsontext.Value(test.raw), []string{"a", "*", "b"}, double); string(got) != test.want {
-			t.Errorf("%s\nbecomes %s\nwant    %s", test.raw, got, test.want)
-		}
+		upstreamtest.Equal(t, test.want, string(wire.Edit(jsontext.Value(test.raw), []string{"a", "*", "b"}, double)), "%s", test.raw)
 		same := wire.Edit(jsontext.Value(test.raw), []string{"a", "*", "b"}, func(value jsontext.Value) jsontext.Value { return value.Clone() })
-		if string(same) != test.raw {
-			t.Errorf("%s becomes %s, though nothing was changed", test.raw, same)
-		}
+		upstreamtest.Equal(t, test.raw, string(same), "%s, unchanged", test.raw)
 	}
 }

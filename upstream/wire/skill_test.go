@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/promptweir/promptweir/upstream/upstreamtest"
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
@@ -25,8 +26,6 @@ func TestIsSkillFile_KnowsEverySpelling(t *testing.T) {
 	for path, want := range map[string]bool{
 		"SKILL.md": true, "a/skill.md": true, "skill://x/%53kill.MD": true, "a/SKILL.md.txt": false, "SKILL.md/a": false, "..": false, "": false,
 	} {
-		if got := wire.IsSkillFile(path); got != want {
-			t.Errorf("%q: %t", path, got)
-		}
+		upstreamtest.Equal(t, want, wire.IsSkillFile(path), "IsSkillFile(%q)", path)
 	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/promptweir/promptweir/upstream/upstreamtest"
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
@@ -61,9 +62,7 @@ func TestClaimedIDs_OfInvalidResponses(t *testing.T) {
 		`[{"jsonrpc":"2.0","id":1,"result":{"a":1,"a":2}},{"jsonrpc":"2.0","id":2,"method":"x"},{"jsonrpc":"2.0","id":3,"error":{}}]`: "[1 3]",
 		``: "[]",
 	} {
-		if got := fmt.Sprintf("%s", wire.ClaimedIDs([]byte(text))); got != want {
-			t.Errorf("ClaimedIDs(%s) = %s, want %s", text, got, want)
-		}
+		upstreamtest.Equal(t, want, fmt.Sprintf("%s", wire.ClaimedIDs([]byte(text))), "ClaimedIDs(%s)", text)
 	}
 }
 

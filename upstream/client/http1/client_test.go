@@ -513,9 +513,7 @@ func TestDo_OverTLS(t *testing.T) {
 				got = append(got, connection)
 				<-said
 			}
-			if strings.Join(got, " ") != test.want {
-				t.Errorf("%s, to a proxy: %t: connections %v, want %s", name, toProxy, got, test.want)
-			}
+			upstreamtest.Equal(t, test.want, strings.Join(got, " "), "%s, to a proxy: %t: connections", name, toProxy)
 		}
 	}
 }
