@@ -147,9 +147,7 @@ func TestAssertions_OfOneTeamsServerAreRefusedAtAnothers(t *testing.T) {
 	s.Modern("ann").Call("completion/complete", gatewaytest.CompleteParams("one.a")).Want(t, http.StatusOK)
 	sent := one.Calls("prompts/get")[0].Header.Get(assertionHeader)
 	keys := []ed25519.PublicKey{key}
-	if got := (verifier{keys, one.URL}).subject(sent); got != "ann" {
-		t.Errorf("its own server learns %q", got)
-	}
+	upstreamtest.Equal(t, "ann", (verifier{keys, one.URL}).subject(sent), "the subject that its own server learns")
 	if got := (verifier{keys, two.URL}).subject(sent); !strings.HasPrefix(got, "error: ") {
 		t.Errorf("another team's server learns %q", got)
 	}

@@ -144,9 +144,7 @@ func TestAudit_NamesTheClientsSoftware(t *testing.T) {
 			t.Errorf("%s\nwant %s in it", line, want)
 		}
 	}
-	if len(lines) != 2 {
-		t.Errorf("%d lines, want 2", len(lines))
-	}
+	upstreamtest.Equal(t, 2, len(lines), "lines")
 }
 
 // Requests that anybody can send any number of, and that got nothing, fill no disk: the log has them, limited in rate.
@@ -181,9 +179,7 @@ func TestAudit_StrangersFillNoDisk(t *testing.T) {
 		`msg="request not recorded: it got nothing" outcome=unknown reason="" subject=user:anonymous client=127.0.0.1`,
 		`msg="request not recorded: it got nothing" outcome=refused reason=rate_limited subject=user:ann client=127.0.0.1`,
 	} {
-		if n := strings.Count(logged.String(), want); n != 1 {
-			t.Errorf("%d records with %s in the log, want one:\n%s", n, want, logged.String())
-		}
+		upstreamtest.Equal(t, 1, strings.Count(logged.String(), want), "records with %s in the log:\n%s", want, logged.String())
 	}
 }
 

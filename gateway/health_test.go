@@ -84,9 +84,7 @@ func TestHealth_GetsThatFailAreSeenInAllPlaces(t *testing.T) {
 			if healthy != 0 || since < begun.Unix() || since > time.Now().Unix() {
 				t.Errorf("healthy = %d, since %d", healthy, since)
 			}
-			if breaker != test.breaker {
-				t.Errorf("the breaker's state is %d, want %d", breaker, test.breaker)
-			}
+			upstreamtest.Equal(t, test.breaker, breaker, "the breaker's state")
 			if test.breaker == 0 && (log.Count(`msg="gets fail" upstream=p team=eng `) != 1 || log.Count(" reason="+test.reason+" ") == 0) {
 				t.Errorf("not logged once:\n%s", log.String())
 			}

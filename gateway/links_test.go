@@ -9,8 +9,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/promptweir/promptweir/gateway"
 	"github.com/promptweir/promptweir/gateway/cluster/clustertest"
 	"github.com/promptweir/promptweir/gateway/gatewaytest"
@@ -148,9 +146,7 @@ func TestLinks_LeaveEveryOtherByte(t *testing.T) {
 	for i, own := range []string{"memo:a", "file:///d/", "no uri", uris[8]} {
 		got = strings.Replace(got, found[i], own, 1)
 	}
-	if diff := cmp.Diff(linkResult(uris...), got); diff != "" {
-		t.Error(diff)
-	}
+	upstreamtest.Equal(t, linkResult(uris...), got, "links")
 	if want := `msg="links left as they are: they are too long or too many" upstream=b prompt=b.p links=1`; !strings.Contains(log.String(), want) {
 		t.Errorf("no %s in %s", want, log)
 	}
@@ -213,14 +209,10 @@ func TestLinks_OfOthersAndOfBeforeAreUnknown(t *testing.T) {
 	}
 	p.Settings = ""
 	s.MustReload(text(key, ""))
-	if r := s.Modern("ann").CallUnchecked("resources/read", uriParams(own)); r.Status != http.StatusNotFound {
-		t.Errorf("without links: %s", r.Body)
-	}
+	upstreamtest.Equal(t, http.StatusNotFound, s.Modern("ann").CallUnchecked("resources/read", uriParams(own)).Status, "status without links")
 	p.Settings = `resources = "linked"`
 	s.MustReload(text(older, ""))
-	if now := len(p.Calls("resources/read")); now != asked {
-		t.Errorf("%d of these reached the server", now-asked)
-	}
+	upstreamtest.Equal(t, asked, len(p.Calls("resources/read")), "requests that reached the server")
 	// An older key opens the link still, which keeps its bytes; a new one ends it.
 	s.Modern("ann").Call("resources/read", uriParams(own)).Want(t, http.StatusOK, `{"uri":"`+own+`","mimeType"`)
 	if again := link(t, s.Modern("ann"), "b.p"); again == own {
@@ -259,9 +251,7 @@ func TestLinks_AreReadLikeAGet(t *testing.T) {
 	lines := auditLines(t, path)
 	const about = `{"event":"get","method":"resources/read","subject":"user:ann","groups":["group:payments"],"prompt":"b.p","upstream":"b","team":"payments",` +
 		`"rule":"team \"payments\"","place":":18","arguments":["uri"],"argument_values":{"uri":"memo:a"},"outcome":"ok"}`
-	if diff := cmp.Diff(about, lines[1]); diff != "" {
-		t.Error(diff)
-	}
+	upstreamtest.Equal(t, about, lines[1], "the audit line")
 	var outcomes []string
 	for _, line := range lines {
 		var of struct{ Prompt, Outcome, Reason string }
@@ -274,9 +264,7 @@ func TestLinks_AreReadLikeAGet(t *testing.T) {
 		"b.p ok ", "b.p ok ", "b.p refused ", "b.p refused screened", "b.p refused screened", "b.p failed bad_response", "b.p failed bad_response",
 		"b.debug denied ", own[0] + " unknown ",
 	}
-	if diff := cmp.Diff(want, outcomes); diff != "" {
-		t.Error(diff)
-	}
+	upstreamtest.Equal(t, want, outcomes, "outcomes")
 }
 
 // A legacy server asks in the middle of a read; its modern client replies at another replica, and a legacy one at once.

@@ -145,9 +145,7 @@ func TestMetrics_SayWhyGetsFail(t *testing.T) {
 	for labels, want := range map[string]int64{
 		"name=up.a outcome=ok": 4, "name=up.a outcome=refused": 5, "outcome=unknown": 2, "name=up.broken outcome=upstream_error": 1, "name=up.odd outcome=failed": 1,
 	} {
-		if gets[labels] != want {
-			t.Errorf("%d gets with %s, want %d: %v", gets[labels], labels, want, gets)
-		}
+		upstreamtest.Equal(t, want, gets[labels], "gets with %s, of %v", labels, gets)
 	}
 	if has(gets, "name=up.hidden") || has(gets, "outcome=denied") {
 		t.Errorf("a hidden prompt is told apart: %v", gets)

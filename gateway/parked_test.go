@@ -40,9 +40,7 @@ func TestParked_BlocksOnlyItsOwnPrincipal(t *testing.T) {
 	const elicit = `{"name":"stdio-legacy.elicit","arguments":{"who":"x"}}`
 	for i := range 3 {
 		a := ann("prompts/get", elicit)
-		if asked := strings.Contains(a.Body, `"input_required"`); asked != (i < 2) {
-			t.Errorf("ann's get %d: %s", i, a.Body)
-		}
+		upstreamtest.Equal(t, i < 2, strings.Contains(a.Body, `"input_required"`), "ann's get %d is input_required: %s", i, a.Body)
 	}
 	bob("prompts/get", elicit).Want(t, 200, `"input_required"`)
 }

@@ -210,9 +210,7 @@ func TestReload_RefusesACallerWhoseRequestIsStillArriving(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer response.Body.Close()
-	if response.StatusCode != http.StatusUnauthorized {
-		t.Errorf("status %d, want %d", response.StatusCode, http.StatusUnauthorized)
-	}
+	upstreamtest.Equal(t, http.StatusUnauthorized, response.StatusCode, "status")
 }
 
 // A reply is for the server that required the input.

@@ -50,9 +50,7 @@ func TestLimit_HoldsOverAllReplicas(t *testing.T) {
 			allowed++
 		}
 	}
-	if allowed != 4 {
-		t.Errorf("%d gets over three replicas, want the team's 4", allowed)
-	}
+	upstreamtest.Equal(t, 4, allowed, "gets over three replicas, which share the team's limit")
 	for i := range 2 { // lists count against the gateway's limit, which gets have used as well
 		replicas[i].Modern("ann").Call("prompts/list", "").Want(t, http.StatusOK, `"p.a"`)
 	}
@@ -68,9 +66,7 @@ func TestLimit_HoldsOverAllReplicas(t *testing.T) {
 				allowed++
 			}
 		}
-		if allowed != 4 {
-			t.Errorf("%d gets of replica %d while the store is away, want 4", allowed, i)
-		}
+		upstreamtest.Equal(t, 4, allowed, "gets of replica %d while the store is away", i)
 		gatewaytest.Send(t, http.MethodGet, s.AdminURL+"/readyz", "", nil).Want(t, http.StatusOK, `"store": {`, `"here": false`)
 	}
 	store.Restart()

@@ -36,27 +36,21 @@ func TestSkills_LockApprovesTheManifest(t *testing.T) {
 	if diff := cmp.Diff([]string{"skill://b/one/SKILL.md", "skill://b/two/SKILL.md"}, skillURIs(t, s.Modern(""))); diff != "" {
 		t.Fatal(diff)
 	}
-	if e := skills(t, s.Modern(""))[0]; e.Meta.Provenance.Lock != "approved" {
-		t.Errorf("%+v", e.Meta)
-	}
+	upstreamtest.Equal(t, "approved", skills(t, s.Modern(""))[0].Meta.Provenance.Lock, "state of the lock")
 	// The server changes a file without a new list: the bytes are not those that were approved.
 	peer.Files["skill://two/a.md"] = "evil"
 	if body, ok := readFile(t, s.Modern(""), "skill://b/two/a.md"); ok || strings.Contains(body, "evil") {
 		t.Error(body)
 	}
 	again := gatewaytest.ServeLocked(t, text, lock)
-	if diff := cmp.Diff([]string{"skill://b/one/SKILL.md"}, skillURIs(t, again.Modern(""))); diff != "" {
-		t.Error(diff)
-	}
+	upstreamtest.Equal(t, []string{"skill://b/one/SKILL.md"}, skillURIs(t, again.Modern("")), "skills")
 	// Under "warn", hosts are told.
 	peer.Files["skill://new/SKILL.md"] = "---\nname: new\ndescription: D\n---\n"
 	states := map[string]string{}
 	for _, e := range skills(t, gatewaytest.ServeLocked(t, strings.Replace(text, "enforce", "warn", 1), lock).Modern("")) {
 		states[e.Frontmatter.Name] = e.Meta.Provenance.Lock
 	}
-	if diff := cmp.Diff(map[string]string{"one": "approved", "two": "differs", "free": "not locked", "new": "not locked"}, states); diff != "" {
-		t.Error(diff)
-	}
+	upstreamtest.Equal(t, map[string]string{"one": "approved", "two": "differs", "free": "not locked", "new": "not locked"}, states, "states")
 	explained := fmt.Sprint(again.Explain(policy.Principal{Subject: "user:ann", EveryTeam: true}, "skill:b.free"))
 	if want := "which no lock can approve, so it is left out"; !strings.Contains(explained, want) {
 		t.Errorf("no %q in %s", want, explained)
@@ -128,7 +122,5 @@ func TestSkills_ReadsAreInTheAuditLog(t *testing.T) {
 		got = append(got, strings.Join([]string{l.Event, l.Prompt, l.Outcome, l.Upstream}, " "))
 	}
 	want := []string{"get skill:billing.acme/refunds ok billing", "get skill://billing/o/r/triage/SKILL.md denied ", "get skill://billing/none/SKILL.md unknown "}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Error(diff)
-	}
+	upstreamtest.Equal(t, want, got, "skills")
 }

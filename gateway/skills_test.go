@@ -282,9 +282,7 @@ func TestSkills_NamesOfOthersAreNotTaken(t *testing.T) {
 	billing := gatewaytest.NewSkillPeer(t, "billing", map[string]string{"skill://refunds/SKILL.md": "", "skill://a/x/SKILL.md": ""})
 	s := gatewaytest.Serve(t, gatewaytest.Team("a", "", "", bare.Peer, plain)+gatewaytest.Team("b", "", "", billing.Peer))
 	want := []string{"skill://billing/a/x/SKILL.md", "skill://billing/refunds/SKILL.md", "skill://own/x/SKILL.md"}
-	if diff := cmp.Diff(want, skillURIs(t, s.Modern(""))); diff != "" {
-		t.Error(diff)
-	}
+	upstreamtest.Equal(t, want, skillURIs(t, s.Modern("")), "skills")
 	s.Modern("").WantList("billing.p", "plain.skill:x", "q")
 	for _, report := range []string{`begins with "billing", which is a prefix`, `are those of skills`, `cannot tell these prompts apart`} {
 		if !strings.Contains(fmt.Sprint(s.Reports()), report) {

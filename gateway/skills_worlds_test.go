@@ -11,7 +11,6 @@ import (
 	"testing"
 
 	"github.com/go-json-experiment/json/jsontext"
-	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
 	"github.com/promptweir/promptweir/gateway/catalog"
@@ -20,6 +19,7 @@ import (
 	"github.com/promptweir/promptweir/gateway/inspect"
 	"github.com/promptweir/promptweir/gateway/publish"
 	"github.com/promptweir/promptweir/gateway/snapshot"
+	"github.com/promptweir/promptweir/upstream/upstreamtest"
 )
 
 // skillWorld is a random configuration of four upstreams of two teams with random skills, and a naive reading of it.
@@ -263,7 +263,5 @@ func (w *skillWorld) agree(t *rapid.T, s *snapshot.Snapshot, who string) {
 			t.Errorf("%s is among the prompts", e.Name)
 		}
 	}
-	if diff := cmp.Diff(len(view.Entries()), len(view.Kind(true).Entries())+len(view.Kind(false).Entries())); diff != "" {
-		t.Error(diff)
-	}
+	upstreamtest.Equal(t, len(view.Entries()), len(view.Kind(true).Entries())+len(view.Kind(false).Entries()), "entries of both kinds")
 }

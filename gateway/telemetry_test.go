@@ -53,9 +53,7 @@ func TestTelemetry_NamesOnlyVisiblePrompts(t *testing.T) {
 		t.Error("no duration has the error type of a refusal")
 	}
 	for labels := range durations {
-		if strings.Count(labels, "name=") != 1 {
-			t.Errorf("%s has more names than that of the method", labels)
-		}
+		upstreamtest.Equal(t, 1, strings.Count(labels, "name="), "names in %s", labels)
 		for label := range strings.FieldsSeq(labels) {
 			if key, _, _ := strings.Cut(label, "="); !slices.Contains([]string{"name", "version", "type", "status_code"}, key) {
 				t.Errorf("the metric has the attribute %s", label)
@@ -76,9 +74,7 @@ func TestTelemetry_RefusedInitializeIsAnErrorOverEachTransport(t *testing.T) {
 		t.Run(transport, func(t *testing.T) {
 			spans, _ := gatewaytest.RecordTelemetry(t)
 			send(gatewaytest.Serve(t, ""))
-			if span := gatewaytest.AwaitSpan(t, spans, "initialize", ""); span.Status().Code != codes.Error {
-				t.Errorf("the span has the status %s, want %s", span.Status().Code, codes.Error)
-			}
+			upstreamtest.Equal(t, codes.Error, gatewaytest.AwaitSpan(t, spans, "initialize", "").Status().Code, "status of the span")
 		})
 	}
 }
@@ -94,9 +90,7 @@ func TestTelemetry_RequestIsOneTrace(t *testing.T) {
 		last := calls[len(calls)-1]
 		server := gatewaytest.AwaitSpan(t, spans, "prompts/get p.a", want)
 		client := gatewaytest.AwaitSpan(t, spans, "prompts/get a", want)
-		if client.Parent().SpanID() != server.SpanContext().SpanID() {
-			t.Errorf("the client span is not a child of the server span")
-		}
+		upstreamtest.Equal(t, server.SpanContext().SpanID(), client.Parent().SpanID(), "parent of the client span")
 		if got := server.Parent().SpanID().String(); want == "aaaa" && got != "1111111111111111" {
 			t.Errorf("the server span's parent is %s", got)
 		}

@@ -11,6 +11,7 @@ import (
 	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/gateway"
 	"github.com/promptweir/promptweir/gateway/gatewaytest"
+	"github.com/promptweir/promptweir/upstream/upstreamtest"
 )
 
 func TestReload_ATeamsMistakeHoldsUpNobodyElse(t *testing.T) {
@@ -53,9 +54,7 @@ func TestReload_ATeamsMistakeHoldsUpNobodyElse(t *testing.T) {
 	answer := gatewaytest.Send(t, "POST", s.AdminURL+"/-/reload", "", nil)
 	answer.Want(t, 200, `"last_good": [`, `"a.hcl"`, `"a": "kept"`, "a.hcl:")
 	s.Modern("ann").WantList("one.x", "renamed")
-	if r := s.Modern("bob").CallUnchecked("prompts/list", "{}"); r.Status != 401 {
-		t.Errorf("a token that was taken away: %s", r.Dump())
-	}
+	upstreamtest.Equal(t, 401, s.Modern("bob").CallUnchecked("prompts/list", "{}").Status, "status for a token that was taken away")
 	gatewaytest.Send(t, "GET", s.AdminURL+"/readyz", "", nil).Want(t, 200, `"last_good": [`, `"a": "kept"`)
 	gatewaytest.Send(t, "GET", s.AdminURL+"/", "", nil).Want(t, 200, "Of each of these files, the previous text is in use", "<bdi>a</bdi> kept",
 		"<bdi>Team a runs on its previous file</bdi></h1>", "Team a runs on its previous file</h2>", "Everything else is in use.")

@@ -16,6 +16,7 @@ import (
 	"github.com/promptweir/promptweir/gateway"
 	"github.com/promptweir/promptweir/gateway/admin"
 	"github.com/promptweir/promptweir/gateway/gatewaytest"
+	"github.com/promptweir/promptweir/upstream/upstreamtest"
 )
 
 func TestReadyz_ReportsUpstreams(t *testing.T) {
@@ -27,9 +28,7 @@ func TestReadyz_ReportsUpstreams(t *testing.T) {
 		if err := json.Unmarshal([]byte(a.Body), &r); err != nil {
 			t.Fatal(err)
 		}
-		if r.Ready != (status == http.StatusOK) {
-			t.Errorf("status %d, but the body is %s", status, a.Body)
-		}
+		upstreamtest.Equal(t, status == http.StatusOK, r.Ready, "ready with status %d: %s", status, a.Body)
 		return r
 	}
 	ready(gatewaytest.Serve(t, ``), http.StatusOK)
@@ -78,9 +77,7 @@ func TestAdmin_AnswersHealthChecksWithoutHost(t *testing.T) {
 func TestIsReady_WaitsForUpstreamsThatNeitherAnswerNorFail(t *testing.T) {
 	s := gatewaytest.Start(t, gatewaytest.Team("eng", "", "", gatewaytest.NewPeer(t, "up", "a"), gatewaytest.NewSilentPeer(t, "slow")))
 	for running, want := range map[time.Duration]bool{0: false, 4 * time.Second: false, 5 * time.Second: true, time.Hour: true} {
-		if ready := admin.IsReady(s.Snapshot(), running); ready != want {
-			t.Errorf("after %v: ready %t, want %t", running, ready, want)
-		}
+		upstreamtest.Equal(t, want, admin.IsReady(s.Snapshot(), running), "ready after %v", running)
 	}
 }
 
@@ -114,9 +111,7 @@ func TestAdmin_ShowsDetailToThisMachineOnly(t *testing.T) {
 	from := func(remote string, headers ...string) string {
 		t.Helper()
 		w := call(t, admin, remote, http.MethodGet, "/readyz", "", headers...)
-		if w.Code != http.StatusOK {
-			t.Errorf("from %s: status %d", remote, w.Code)
-		}
+		upstreamtest.Equal(t, http.StatusOK, w.Code, "status from %s", remote)
 		return w.Body.String()
 	}
 	for _, loopback := range []string{"127.0.0.1:1", "[::1]:1", "[::ffff:127.0.0.1]:1"} {
@@ -129,9 +124,7 @@ func TestAdmin_ShowsDetailToThisMachineOnly(t *testing.T) {
 			t.Errorf("detail for a caller from another machine: %s", got)
 		}
 	}
-	if got := call(t, admin, here, http.MethodGet, "/metrics", "").Body.String(); got != "metrics here" {
-		t.Errorf("/metrics: %s", got)
-	}
+	upstreamtest.Equal(t, "metrics here", call(t, admin, here, http.MethodGet, "/metrics", "").Body.String(), "/metrics")
 }
 
 func TestDebug_IsForOperatorsWhereItIsServed(t *testing.T) {

@@ -82,9 +82,7 @@ func TestSignIn_OpensTheConsoleForASession(t *testing.T) {
 	if w := call(t, handler, here, http.MethodPost, "/reload", "", "Accept", html); w.Code != http.StatusSeeOther || w.Header().Get("Location") != "/sign-in?next=%2F" {
 		t.Errorf("a form whose session has ended: %d to %q", w.Code, w.Header().Get("Location"))
 	}
-	if w := browse("/", "*/*"); w.Code != http.StatusForbidden {
-		t.Errorf("a program without the token: %d", w.Code)
-	}
+	upstreamtest.Equal(t, http.StatusForbidden, browse("/", "*/*").Code, "status for a program without the token")
 	if w := browse("/sign-in", html); w.Code != http.StatusOK || strings.Contains(w.Body.String(), "Overview") {
 		t.Errorf("the entrance: %d\n%s", w.Code, w.Body)
 	}
@@ -102,24 +100,16 @@ func TestSignIn_OpensTheConsoleForASession(t *testing.T) {
 		t.Errorf("cookie %q, want %q", got, want)
 	}
 	for _, path := range []string{"/", "/prompts", "/upstreams", "/prompt?name=up.a", "/api/catalog", "/changes"} {
-		if w := browse(path, html, in.session()...); w.Code != http.StatusOK {
-			t.Errorf("%s with a session: %d", path, w.Code)
-		}
+		upstreamtest.Equal(t, http.StatusOK, browse(path, html, in.session()...).Code, "status of %s with a session", path)
 	}
-	if w := browse("/sign-in?next=//evil.example.com/", html, in.session()...); w.Header().Get("Location") != "/" {
-		t.Errorf("leads to %q", w.Header().Get("Location"))
-	}
-	if w := browse("/", html, "Cookie", "promptweir=guessed"); w.Code != http.StatusSeeOther {
-		t.Errorf("with a guessed cookie: %d", w.Code)
-	}
+	upstreamtest.Equal(t, "/", browse("/sign-in?next=//evil.example.com/", html, in.session()...).Header().Get("Location"), "Location")
+	upstreamtest.Equal(t, http.StatusSeeOther, browse("/", html, "Cookie", "promptweir=guessed").Code, "status with a guessed cookie")
 
 	w := call(t, handler, here, http.MethodPost, "/sign-out", "", in.session()...)
 	if w.Code != http.StatusSeeOther || !strings.Contains(w.Header().Get("Set-Cookie"), "Max-Age=0") {
 		t.Errorf("sign out: %d, %v", w.Code, w.Header())
 	}
-	if w := browse("/", html, in.session()...); w.Code != http.StatusSeeOther {
-		t.Errorf("after the session: %d", w.Code)
-	}
+	upstreamtest.Equal(t, http.StatusSeeOther, browse("/", html, in.session()...).Code, "status after the session")
 }
 
 // The console behind a proxy with TLS, and without any.
@@ -159,9 +149,7 @@ func TestSignIn_IsNotEndedByCookiesOfOtherPorts(t *testing.T) {
 	handler := s.Admin(http.NotFoundHandler())
 	cookie := signIn(t, handler, "operator", here).cookie
 	all := "promptweir=made-up; __Host-promptweir=x; promptweir=" + cookie.Value
-	if w := call(t, handler, here, http.MethodGet, "/prompts", "", "Cookie", all); w.Code != http.StatusOK {
-		t.Errorf("status %d", w.Code)
-	}
+	upstreamtest.Equal(t, http.StatusOK, call(t, handler, here, http.MethodGet, "/prompts", "", "Cookie", all).Code, "status")
 }
 
 func TestSignIn_EndsWithTheToken(t *testing.T) {
@@ -171,9 +159,7 @@ func TestSignIn_EndsWithTheToken(t *testing.T) {
 	handler := r.Admin(http.NotFoundHandler())
 	status := func(name string, want int) {
 		t.Helper()
-		if w := call(t, handler, here, http.MethodGet, "/", "", in.session()...); w.Code != want {
-			t.Errorf("%s: %d, want %d", name, w.Code, want)
-		}
+		upstreamtest.Equal(t, want, call(t, handler, here, http.MethodGet, "/", "", in.session()...).Code, "%s", name)
 	}
 	status("another process", http.StatusForbidden)
 	in = signIn(t, handler, "operator", here)
@@ -230,9 +216,7 @@ func TestOperators_BoundWrongTokens(t *testing.T) {
 		t.Errorf("the page: %d\n%s", w.Code, w.Body)
 	}
 
-	if w := get("/api/config", guesser, operator.session()...); w.Code != http.StatusOK {
-		t.Errorf("the operator who is signed in: %d", w.Code)
-	}
+	upstreamtest.Equal(t, http.StatusOK, get("/api/config", guesser, operator.session()...).Code, "status for the operator who is signed in")
 	if w := get("/api/config", "192.0.2.2:1", gatewaytest.Bearer("operator")...); w.Code != http.StatusOK {
 		t.Errorf("an operator at another address: %d", w.Code)
 	}
@@ -246,9 +230,7 @@ func TestOperators_BoundWrongTokens(t *testing.T) {
 	for i := range 20 {
 		proxied("198.51.100.1", fmt.Sprint("guess", i))
 	}
-	if code := proxied("198.51.100.2", "operator"); code != http.StatusOK {
-		t.Errorf("an operator behind the same proxy: %d", code)
-	}
+	upstreamtest.Equal(t, http.StatusOK, proxied("198.51.100.2", "operator"), "status for an operator behind the same proxy")
 
 	log.Close()
 	content, err := os.ReadFile(path)

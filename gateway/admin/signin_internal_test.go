@@ -4,6 +4,8 @@ import (
 	"crypto/sha256"
 	"testing"
 	"time"
+
+	"github.com/promptweir/promptweir/upstream/upstreamtest"
 )
 
 func TestSignIns_AreBoundedInTimeAndNumber(t *testing.T) {
@@ -43,9 +45,7 @@ func TestSignIns_RedeemACodeOnce(t *testing.T) {
 		{"in time", second, linkLifetime - 1, true},
 		{"again", second, linkLifetime - 1, false},
 	} {
-		if got := s.redeem(step.code, now.Add(step.after)); got != step.want {
-			t.Errorf("%s: %t, want %t", step.name, got, step.want)
-		}
+		upstreamtest.Equal(t, step.want, s.redeem(step.code, now.Add(step.after)), "%s", step.name)
 	}
 	if s.redeem(s.newCode(now), now.Add(linkLifetime)) {
 		t.Error("a code that has expired signs in")

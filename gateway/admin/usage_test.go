@@ -10,10 +10,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/promptweir/promptweir/gateway/audit"
 	"github.com/promptweir/promptweir/gateway/gatewaytest"
+	"github.com/promptweir/promptweir/upstream/upstreamtest"
 )
 
 // usageLine is a line of an audit log, as written so many days ago.
@@ -43,9 +42,7 @@ func TestUsage_ShowsWhatNobodyUsesFirst(t *testing.T) {
 		rows = append(rows, fmt.Sprintf("%s unused=%t %s", p.Name, p.Unused, audit.Names(p.Users)))
 	}
 	want := []string{"up.new unused=true ", "up.old unused=true user:eve", "up.busy unused=false user:<b>bob, user:ann"}
-	if diff := cmp.Diff(want, rows); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
+	upstreamtest.Equal(t, want, rows, "usage")
 	page := gatewaytest.Send(t, http.MethodGet, s.AdminURL+"/usage", "", nil)
 	page.Want(t, http.StatusOK, "Unused for 90 days: 2 of 3 prompts", "never", `<span class="tag">unused</span>`, "user:&lt;b&gt;bob, user:ann", "2 ok")
 	if strings.Index(page.Body, "up.new") > strings.Index(page.Body, "up.old") {

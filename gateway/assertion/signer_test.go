@@ -18,11 +18,11 @@ import (
 
 	"github.com/go-jose/go-jose/v4"
 	"github.com/go-jose/go-jose/v4/jwt"
-	"github.com/google/go-cmp/cmp"
 
 	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/gateway/assertion"
 	"github.com/promptweir/promptweir/gateway/policy"
+	"github.com/promptweir/promptweir/upstream/upstreamtest"
 )
 
 func pemOf(tb testing.TB, key any) config.Secret {
@@ -125,9 +125,7 @@ func TestSigner_SaysWhoCallsAndNoMore(t *testing.T) {
 		maps.DeleteFunc(got, func(name string, _ any) bool { return name == "iat" || name == "exp" })
 		want := map[string]any{"iss": "https://p.example.com", "sub": "corp/ann", "aud": "https://docs.example.com/mcp"}
 		maps.Copy(want, test.more)
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("%s: claims (-want +got):\n%s", test.name, diff)
-		}
+		upstreamtest.Equal(t, want, got, "%s: claims", test.name)
 	}
 }
 
@@ -169,9 +167,7 @@ func TestSigner_RemembersForHalfAMinute(t *testing.T) {
 		ann := policy.Principal{Subject: "user:ann", Groups: []string{"group:a"}, Claims: "{}"}
 		text := sign(ann)
 		time.Sleep(29 * time.Second)
-		if sign(ann) != text {
-			t.Error("signed again within half a minute")
-		}
+		upstreamtest.Equal(t, text, sign(ann), "the assertion within half a minute")
 		for name, change := range map[string]func(*policy.Principal){
 			"subject": func(p *policy.Principal) { p.Subject = "user:bob" },
 			"source":  func(p *policy.Principal) { p.Source = "x" },

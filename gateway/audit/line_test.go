@@ -15,10 +15,9 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/gateway/seal"
+	"github.com/promptweir/promptweir/upstream/upstreamtest"
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
@@ -46,13 +45,9 @@ func TestLine_IsOneJSONObject(t *testing.T) {
 		`"prompt":"billing.review","upstream":"billing","team":"payments","rule":"expose \"reviews\"","place":"teams/payments.hcl:12",` +
 		`"arguments":["code","n","lang"],"act":"reload","via":"console","as":"user:bob","outcome":"failed","reason":"timeout","code":-32603,"duration_ms":12.346,` +
 		`"trace_id":"aa000000000000000000000000000000"}` + "\n"
-	if diff := cmp.Diff(want, string(line.encode())); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
+	upstreamtest.Equal(t, want, string(line.encode()), "line")
 	const least = `{"time":"0001-01-01T00:00:00.000000Z","event":"reload"}` + "\n"
-	if got := string((&Line{Event: Reload}).encode()); got != least {
-		t.Errorf("got %s, want %s", got, least)
-	}
+	upstreamtest.Equal(t, least, string((&Line{Event: Reload}).encode()), "the least line")
 }
 
 func TestLine_HasItsDurationInMilliseconds(t *testing.T) {
@@ -64,9 +59,7 @@ func TestLine_HasItsDurationInMilliseconds(t *testing.T) {
 		if err := json.Unmarshal((&Line{Event: Get, Duration: d}).encode(), &read); err != nil {
 			t.Fatal(err)
 		}
-		if got := string(read["duration_ms"]); got != want {
-			t.Errorf("%d ns: %q, want %q", d, got, want)
-		}
+		upstreamtest.Equal(t, want, string(read["duration_ms"]), "%d ns", d)
 	}
 }
 
@@ -186,7 +179,5 @@ func TestHandbook_DescribesTheLines(t *testing.T) {
 	for _, outcome := range []Outcome{OK, InputRequired, Unknown, Hidden, Refused, UpstreamError, Failed, Cancelled} {
 		want[string(outcome)] = true
 	}
-	if diff := cmp.Diff(slices.Sorted(maps.Keys(want)), slices.Sorted(maps.Keys(described))); diff != "" {
-		t.Errorf("fields, events and outcomes (-code +handbook):\n%s", diff)
-	}
+	upstreamtest.Equal(t, slices.Sorted(maps.Keys(want)), slices.Sorted(maps.Keys(described)), "the handbook's fields, events and outcomes")
 }

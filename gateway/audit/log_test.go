@@ -16,6 +16,7 @@ import (
 
 	"github.com/go-json-experiment/json"
 
+	"github.com/promptweir/promptweir/upstream/upstreamtest"
 	"github.com/promptweir/promptweir/upstream/upstreamtest/bubble"
 )
 
@@ -155,9 +156,7 @@ func TestLog_WritesEachLineOnce(t *testing.T) {
 			}
 		}
 		for name, n := range seen {
-			if n != 1 {
-				t.Errorf("required = %v: %s is recorded %d times", required, name, n)
-			}
+			upstreamtest.Equal(t, 1, n, "required = %v: lines about %s", required, name)
 		}
 		if s := l.State(); len(seen) != 8000 || s.Written != 8000 || s.Lost != 0 || len(files) != 6 {
 			t.Errorf("required = %v: %d lines in %d files, %+v", required, len(seen), len(files), s)
@@ -194,9 +193,7 @@ func TestLog_NotRequiredKeepsLinesWhileTheDiskIsFull(t *testing.T) {
 		mustWrite(t, l, "e")
 		l.Close()
 		d.want(t, "a", "b", "c", "d", "e")
-		if s := l.State(); s != (State{Written: 5}) {
-			t.Errorf("%+v", s)
-		}
+		upstreamtest.Equal(t, (State{Written: 5}), l.State(), "state")
 	})
 }
 
@@ -247,9 +244,7 @@ func TestLog_RequiredRefusesWhileTheDiskIsFull(t *testing.T) {
 		mustWrite(t, l, "e")
 		l.Close()
 		d.want(t, "a", "b", "e") // b waited to be written
-		if s := l.State(); s != (State{Written: 3, Lost: 2}) {
-			t.Errorf("%+v", s)
-		}
+		upstreamtest.Equal(t, (State{Written: 3, Lost: 2}), l.State(), "state")
 	})
 }
 
@@ -345,9 +340,7 @@ func TestLog_CloseWritesWhatIsLeft(t *testing.T) {
 			}
 			_ = l.Write(get("late"))
 			l.Close()
-			if s := l.State(); s.Lost != uint64(test.lost)+1 {
-				t.Errorf("%s: %+v after another line", name, s)
-			}
+			upstreamtest.Equal(t, uint64(test.lost)+1, l.State().Lost, "%s: lines lost after another line", name)
 		})
 	}
 }
@@ -359,7 +352,5 @@ func TestLog_NilRecordsNothing(t *testing.T) {
 	}
 	l.Reopen()
 	l.Close()
-	if got := testing.AllocsPerRun(100, func() { _ = l.Write(&Line{}) }); got != 0 {
-		t.Errorf("%v allocations", got)
-	}
+	upstreamtest.Equal(t, 0, testing.AllocsPerRun(100, func() { _ = l.Write(&Line{}) }), "allocations of a line")
 }

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/promptweir/promptweir/upstream/upstreamtest"
 )
 
 func today() time.Time { return time.Date(2026, 11, 28, 12, 0, 0, 0, time.UTC) }
@@ -65,12 +67,8 @@ func TestUsage_CountsGetsByUsers(t *testing.T) {
 		"a.review 11-27 user:ann, user:bob [denied:1 ok:2 upstream_error:1]",
 		"skill:a/b 11-27 user:ann [ok:1]",
 	}
-	if diff := cmp.Diff(want, summary(&u, "a.new", "a.review")); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
-	if got, want := u.Report([]string{"a.new"}, today()).Summary, "Unused for 90 days: 3 of 5 prompts"; got != want {
-		t.Errorf("%q, want %q", got, want)
-	}
+	upstreamtest.Equal(t, want, summary(&u, "a.new", "a.review"), "usage")
+	upstreamtest.Equal(t, "Unused for 90 days: 3 of 5 prompts", u.Report([]string{"a.new"}, today()).Summary, "summary")
 	if !u.From.Equal(today().AddDate(0, 0, -100)) {
 		t.Errorf("the log begins at %s", u.From)
 	}

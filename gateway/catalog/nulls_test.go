@@ -26,9 +26,7 @@ func TestParsePrompt_TreatsNullAsAbsent(t *testing.T) {
 	} {
 		got, plain := parse(t, test.raw), parse(t, test.want)
 		upstreamtest.Equal(t, test.want, string(got.Definition), "%s", test.raw)
-		if got.Hash != plain.Hash {
-			t.Errorf("%s does not have the hash of %s", test.raw, test.want)
-		}
+		upstreamtest.Equal(t, plain.Hash, got.Hash, "hash of %s", test.raw)
 	}
 }
 

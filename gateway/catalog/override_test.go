@@ -122,12 +122,8 @@ func TestArgumentOverrides_AreAddedToWhatAClientSends(t *testing.T) {
 	}
 	for sent, want := range map[string]string{`{}`: `{"a":"A","b":"B"}`, `{"b":"2","a":"1"}`: `{"b":"2","a":"A"}`} {
 		arguments := wire.Members(jsontext.Value(sent))
-		if got := overridden.Overrides.AddTo(arguments).JSON(); string(got) != want {
-			t.Errorf("of %s: %s, want %s", sent, got, want)
-		}
-		if got := plain.Overrides.AddTo(arguments).JSON(); string(got) != sent {
-			t.Errorf("without overrides: %s, want %s", got, sent)
-		}
+		upstreamtest.Equal(t, want, string(overridden.Overrides.AddTo(arguments).JSON()), "of %s", sent)
+		upstreamtest.Equal(t, sent, string(plain.Overrides.AddTo(arguments).JSON()), "without overrides")
 	}
 }
 

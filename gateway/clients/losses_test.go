@@ -9,9 +9,9 @@ import (
 	"testing"
 
 	"github.com/go-json-experiment/json/jsontext"
-	"github.com/google/go-cmp/cmp"
 
 	"github.com/promptweir/promptweir/gateway/catalog"
+	"github.com/promptweir/promptweir/upstream/upstreamtest"
 )
 
 // view returns the view of a catalog with some definitions.
@@ -79,9 +79,7 @@ func TestLosses_FollowFromDefinitionListAndMessages(t *testing.T) {
 					t.Errorf("loss %+v", loss)
 				}
 			}
-			if diff := cmp.Diff(test.want, got); diff != "" {
-				t.Errorf("losses (-want +got):\n%s", diff)
-			}
+			upstreamtest.Equal(t, test.want, got, "losses")
 		})
 	}
 }
@@ -105,9 +103,7 @@ func TestLosses_OfNames(t *testing.T) {
 		for _, loss := range NewList(v, 10).Losses(Prompt{Entry: v.Lookup(first)}, []Client{*Find(test.client)}) {
 			_, got, _ = strings.Cut(loss.Reason, "name: ")
 		}
-		if got != test.want {
-			t.Errorf("%s in %s: %q, want %q", test.names, test.client, got, test.want)
-		}
+		upstreamtest.Equal(t, test.want, got, "%s in %s", test.names, test.client)
 	}
 }
 
@@ -135,9 +131,7 @@ func TestReadme_HasWhatClientsLose(t *testing.T) {
 	for _, c := range All() {
 		want = append(want, "| "+strings.Join(c.row(), " | ")+" |")
 	}
-	if diff := cmp.Diff(want, strings.Split(table, "\n")); diff != "" {
-		t.Errorf("table (-want +got):\n%s", diff)
-	}
+	upstreamtest.Equal(t, want, strings.Split(table, "\n"), "table")
 }
 
 // syncLoses names the losses in the files of a sync target.

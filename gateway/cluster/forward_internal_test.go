@@ -13,8 +13,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/gateway/seal"
 	"github.com/promptweir/promptweir/upstream/upstreamtest"
@@ -170,9 +168,7 @@ func TestForward_SendsNoCredential(t *testing.T) {
 	want := http.Header{
 		"Content-Type": {"application/json"}, "Mcp-Session-Id": {"s"}, "Traceparent": {"00-1-2-01"}, "Content-Length": {strconv.Itoa(len(ping))},
 	}
-	if diff := cmp.Diff(want, got.Header); diff != "" {
-		t.Errorf("headers (-want +got)\n%s", diff)
-	}
+	upstreamtest.Equal(t, want, got.Header, "headers")
 }
 
 // If a replica is gone, hangs or was replaced, or no replica has made the id, the caller answers.

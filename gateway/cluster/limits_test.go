@@ -100,9 +100,7 @@ func TestTake_ShowsTheStoreNothingInClear(t *testing.T) {
 			t.Errorf("keys show %q:\n%s", word, all)
 		}
 	}
-	if n := strings.Count(all, "promptweir:"); n != 2 {
-		t.Errorf("%d keys, want 2:\n%s", n, all)
-	}
+	upstreamtest.Equal(t, 2, strings.Count(all, "promptweir:"), "keys in\n%s", all)
 	// Other cursor keys are another gateway.
 	other := start(t, &config.Cluster{Store: at(store)}, [32]byte{2}, discard)
 	upstreamtest.Eventually(t, "the store is here", func() bool { return other.State().Connected })

@@ -14,9 +14,7 @@ func TestLedger_BoundsEachPrincipalAndUpstream(t *testing.T) {
 	acquire := func(want bool, principal, upstream string, bytes int) *edge.Reservation {
 		t.Helper()
 		h, ok := a.Acquire(share, principal, upstream, bytes)
-		if ok != want {
-			t.Errorf("%d bytes for %q and %q: %t, want %t", bytes, principal, upstream, ok, want)
-		}
+		upstreamtest.Equal(t, want, ok, "%d bytes for %q and %q are admitted", bytes, principal, upstream)
 		held = append(held, &h)
 		return &h
 	}

@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/promptweir/promptweir/upstream/upstreamtest"
 	"github.com/promptweir/promptweir/upstream/upstreamtest/bubble"
 )
 
@@ -123,9 +124,7 @@ func TestConn_WriteOutlastsReplacedDeadline(t *testing.T) {
 						t.Fatal(err)
 					}
 					synctest.Wait()
-					if string(got) != "abcdef" {
-						t.Errorf("the peer read %q", got)
-					}
+					upstreamtest.Equal(t, "abcdef", string(got), "what the peer read")
 				})
 			})
 		}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/promptweir/promptweir/gateway/catalog"
 	"github.com/promptweir/promptweir/gateway/flat"
+	"github.com/promptweir/promptweir/upstream/upstreamtest"
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
@@ -234,9 +235,7 @@ func TestArguments_OfExamples(t *testing.T) {
 		if err != nil {
 			text = err.Error()
 		}
-		if text != want {
-			t.Errorf("%q: %s, want %s", input, text, want)
-		}
+		upstreamtest.Equal(t, want, text, "%q", input)
 	}
 	if _, err := flat.Arguments(declared, wire.Object{}.With("input", jsontext.Value(`7`))); err == nil {
 		t.Error("a number was accepted")

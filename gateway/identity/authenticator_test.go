@@ -19,6 +19,7 @@ import (
 	"github.com/promptweir/promptweir/gateway/identity"
 	"github.com/promptweir/promptweir/gateway/identity/identitytest"
 	"github.com/promptweir/promptweir/gateway/policy"
+	"github.com/promptweir/promptweir/upstream/upstreamtest"
 )
 
 func authenticator(anonymous bool) *identity.Authenticator {
@@ -169,12 +170,8 @@ func TestClientAddress_FollowsTrustedProxies(t *testing.T) {
 		{"@", "203.0.113.9", "@", false},
 	} {
 		r := &http.Request{RemoteAddr: test.from, Header: http.Header{"X-Forwarded-For": {test.forwarded}}}
-		if got := identity.ClientAddress(r, trusted); got != test.want {
-			t.Errorf("%s for %q: %s, want %s", test.from, test.forwarded, got, test.want)
-		}
-		if got := identity.FromProxy(r, trusted); got != test.proxy {
-			t.Errorf("%s is a proxy: %v", test.from, got)
-		}
+		upstreamtest.Equal(t, test.want, identity.ClientAddress(r, trusted), "%s for %q", test.from, test.forwarded)
+		upstreamtest.Equal(t, test.proxy, identity.FromProxy(r, trusted), "%s is a proxy", test.from)
 	}
 }
 

@@ -27,6 +27,7 @@ import (
 	"github.com/promptweir/promptweir/gateway/identity"
 	"github.com/promptweir/promptweir/gateway/identity/identitytest"
 	"github.com/promptweir/promptweir/gateway/policy"
+	"github.com/promptweir/promptweir/upstream/upstreamtest"
 	"github.com/promptweir/promptweir/upstream/upstreamtest/bubble"
 )
 
@@ -253,17 +254,13 @@ func TestJWT_SelectsTheIssuerByIss(t *testing.T) {
 		t.Errorf("%q and %q, with the keys %q and %q", one.Subject, two.Subject, one.Key(), two.Key())
 	}
 	old := accepted(t, a, corp.Sign(corp.Claims("alice").With(claims{"aud": "https://old.example.com"})))
-	if old.Subject != "user:old/alice" {
-		t.Errorf("subject %q", old.Subject)
-	}
+	upstreamtest.Equal(t, "user:old/alice", old.Subject, "subject")
 	refused(t, a, partner.Sign(corp.Claims("alice")), identity.ErrBadCredential) // signed by another issuer than it names
 	if got := a.Issuers(); !cmp.Equal(got, []string{corp.Issuer, partner.Issuer}) {
 		t.Errorf("Issuers() = %v", got)
 	}
 	for source, want := range map[string]string{one.Source: corp.Issuer, two.Source: partner.Issuer, "certificate": "certificate"} {
-		if got := a.Issuer(source); got != want {
-			t.Errorf("Issuer(%q) = %q, want %q", source, got, want)
-		}
+		upstreamtest.Equal(t, want, a.Issuer(source), "Issuer(%q)", source)
 	}
 
 	// An issuer that is down does not affect the tokens of another, and its own are neither good
@@ -311,15 +308,11 @@ func TestKeyring_FetchesOnTheFirstJWT(t *testing.T) {
 	inBubble(t, func(t *testing.T, p *identitytest.Provider, a *identity.Authenticator, _ *bytes.Buffer) {
 		refused(t, a, "not-a-jwt", identity.ErrBadCredential)
 		refused(t, a, p.Sign(p.Claims("alice").With(claims{"iss": "https://other.example.com"})), identity.ErrBadCredential)
-		if n := p.Fetches(); n != 0 {
-			t.Errorf("%d fetches, want none", n)
-		}
+		upstreamtest.Equal(t, 0, p.Fetches(), "fetches")
 		for range 5 {
 			accepted(t, a, p.Token("alice"))
 		}
-		if n := p.Fetches(); n != 1 {
-			t.Errorf("%d fetches, want one", n)
-		}
+		upstreamtest.Equal(t, 1, p.Fetches(), "fetches")
 	})
 }
 
@@ -332,9 +325,7 @@ func TestKeyring_FollowsRotation(t *testing.T) {
 		accepted(t, a, old) // the rotation is not known yet
 		accepted(t, a, p.Token("alice"))
 		refused(t, a, old, identity.ErrBadCredential) // its key is gone, and with the key the cached result
-		if n := p.Fetches(); n != 2 {
-			t.Errorf("%d fetches, want two", n)
-		}
+		upstreamtest.Equal(t, 2, p.Fetches(), "fetches")
 	})
 }
 
@@ -346,9 +337,7 @@ func TestKeyring_KeysLastForFifteenMinutes(t *testing.T) {
 			t.Helper()
 			accepted(t, a, old)
 			accepted(t, a, p.Token("bob"))
-			if n := p.Fetches(); n != want {
-				t.Errorf("%d fetches, want %d", n, want)
-			}
+			upstreamtest.Equal(t, want, p.Fetches(), "fetches")
 		}
 		time.Sleep(15 * time.Minute)
 		fetches(1)
@@ -371,9 +360,7 @@ func TestKeyring_AsksAgainOnlyIfAKeyMayBeNew(t *testing.T) {
 			refused(t, a, forger.Token("alice"), identity.ErrBadCredential)
 			time.Sleep(time.Minute)
 		}
-		if n := p.Fetches(); n != 1 {
-			t.Errorf("%d fetches, want one", n)
-		}
+		upstreamtest.Equal(t, 1, p.Fetches(), "fetches")
 		p.Rotate()
 		accepted(t, a, anonymous(p))
 	})
@@ -541,9 +528,7 @@ func TestKeyring_IgnoresUnknownKeys(t *testing.T) {
 	}
 	good, _ := json.Marshal(jose.JSONWebKey{Key: &key.PublicKey, KeyID: "good"})
 	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path != "/jwks.json" {
-			t.Errorf("asked for %s, want the jwks_url alone", r.URL)
-		}
+		upstreamtest.Equal(t, "/jwks.json", r.URL.Path, "the path of the request, which is that of jwks_url alone")
 		_, _ = w.Write([]byte(`{"keys":[{"kty":"AKP","kid":"new"},{"kty":"RSA","kid":"broken"},7,` + string(good) + `]}`))
 	})
 	p := identitytest.New(t, "https://idp.example.com")

@@ -6,14 +6,13 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/gateway/gatewaytest"
 	"github.com/promptweir/promptweir/gateway/identity"
 	"github.com/promptweir/promptweir/gateway/inspect"
 	"github.com/promptweir/promptweir/gateway/publish"
 	"github.com/promptweir/promptweir/gateway/snapshot"
+	"github.com/promptweir/promptweir/upstream/upstreamtest"
 )
 
 // variants returns configurations that differ in visibility.
@@ -102,9 +101,7 @@ func TestCompare_EqualsTheDifferenceOfEachCallersViews(t *testing.T) {
 			}
 			for _, as := range []string{"user:mia", "user:ann", "user:olaf", "user:x,group:g", "user:x,group:m", "user:nobody", "user:anonymous"} {
 				want, got := difference(seen(t, was, as), seen(t, is, as)), changesFor(c, strings.Split(as, ","))
-				if diff := cmp.Diff(want, got); diff != "" {
-					t.Errorf("from variant %d to %d for %s (-views +comparison):\n%s", i, j, as, diff)
-				}
+				upstreamtest.Equal(t, want, got, "comparison of variants %d and %d for %s", i, j, as)
 			}
 		}
 	}

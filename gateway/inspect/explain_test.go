@@ -6,13 +6,12 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/gateway"
 	"github.com/promptweir/promptweir/gateway/gatewaytest"
 	"github.com/promptweir/promptweir/gateway/identity"
 	"github.com/promptweir/promptweir/gateway/policy"
+	"github.com/promptweir/promptweir/upstream/upstreamtest"
 )
 
 // explain returns an explanation with a line for each step, without the folder of the configuration.
@@ -133,9 +132,7 @@ func TestExplain_GivesEachReason(t *testing.T) {
   gateway.hcl:17: screen "orders" (reject) checks its definition and its results
 `},
 	} {
-		if diff := cmp.Diff(test.want, explain(test.s, "user:bob", test.name)); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", test.name, diff)
-		}
+		upstreamtest.Equal(t, test.want, explain(test.s, "user:bob", test.name), "%s", test.name)
 	}
 }
 
@@ -169,9 +166,7 @@ func TestExplain_PutsARenamedPromptFirst(t *testing.T) {
 		{listed, "p.nothing", []string{"nothing"}}, // no other prompt to explain instead
 		{cold, "p.new", []string{"old", "new"}},
 	} {
-		if diff := cmp.Diff(test.want, owns(test.s, test.name)); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", test.name, diff)
-		}
+		upstreamtest.Equal(t, test.want, owns(test.s, test.name), "%s", test.name)
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/promptweir/promptweir/gateway/origin"
+	"github.com/promptweir/promptweir/upstream/upstreamtest"
 )
 
 // checking tells what becomes of requests that arrive at one listener.
@@ -93,9 +94,7 @@ func TestCheck_AllowsWhatIsListed(t *testing.T) {
 	c := checking{t: t, check: origin.New("127.0.0.1:8080", "", nil, []string{"vscode-webview://*", "null", "file://"})}
 	for _, listed := range []string{"vscode-webview://1a2b3c", "null", "file://"} {
 		c.allow("localhost", listed)
-		if got := c.check.Allowed(c.request("localhost", listed)); got != listed {
-			t.Errorf("the pages of %s may read responses of %q", listed, got)
-		}
+		upstreamtest.Equal(t, listed, c.check.Allowed(c.request("localhost", listed)), "the origin whose pages may read responses to %s", listed)
 	}
 	for _, other := range []string{"vscode-webview://", "vscode-webview://a/b", "vscode-webviewer://a", "moz-extension://a", "https://a", "nullx", "file:///a", "file://a"} {
 		c.deny(origins, "localhost", other)

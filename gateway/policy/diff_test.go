@@ -5,11 +5,11 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
 	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/gateway/policy"
+	"github.com/promptweir/promptweir/upstream/upstreamtest"
 )
 
 func TestDiff_ReportsNamesThatChangeTheirOwner(t *testing.T) {
@@ -149,9 +149,7 @@ func TestReaders_AgreeWithVisibility(t *testing.T) {
 	company := company()
 	company.Auth = nil
 	want := []policy.Reader{{Who: config.Selector{Kind: config.Anybody}, Rule: "search.hcl:1", By: `membership of team "search"`}}
-	if diff := cmp.Diff(want, policy.New(company).Readers("search", "web", "web.x", nil)); diff != "" {
-		t.Errorf("without an auth block (-want +got):\n%s", diff)
-	}
+	upstreamtest.Equal(t, want, policy.New(company).Readers("search", "web", "web.x", nil), "without an auth block")
 	hidden := policy.New(company).HiddenBy("payments", "notes", "notes.wip_x", nil)
 	if !strings.HasPrefix(hidden.Text, "hide ") || hidden.Rule != "payments.hcl:30" || !hidden.Decides {
 		t.Errorf("HiddenBy = %+v", hidden)

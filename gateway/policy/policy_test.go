@@ -112,9 +112,7 @@ func TestSees_FollowsMembershipExposeAndHide(t *testing.T) {
 	p := policy.New(company())
 	ask := func(want bool, who, team, upstream, name, rule string) {
 		t.Helper()
-		if got := p.Audience(principal(who)).Sees(p.Visibility(team, upstream, name, nil)); got != want {
-			t.Errorf("%s sees %s: %v, want %v", who, name, got, want)
-		}
+		upstreamtest.Equal(t, want, p.Audience(principal(who)).Sees(p.Visibility(team, upstream, name, nil)), "%s sees %s", who, name)
 		if got := decidedBy(p.Audience(principal(who)), p.Visibility(team, upstream, name, nil)); got != rule {
 			t.Errorf("%s sees %s or not by %q, want %q", who, name, got, rule)
 		}
@@ -228,9 +226,7 @@ func TestWhen_ReportsAFailureOnceForEachBlock(t *testing.T) {
 			t.Errorf("failure %q", got)
 		}
 	}
-	if len(failures) != len(want) {
-		t.Errorf("%d failures, want one for each block: %v", len(failures), failures)
-	}
+	upstreamtest.Equal(t, len(want), len(failures), "failures, one for each block: %v", failures)
 	// Principals differ only by the attributes that conditions read.
 	gold, golden := principal("x"), principal("x")
 	gold.Claims, golden.Claims = `{"tier":"gold","n":1}`, `{"n":2,"tier":"gold"}`
@@ -260,9 +256,7 @@ func TestSeesTeam_CountsMembershipAndExposes(t *testing.T) {
 				sees = append(sees, team)
 			}
 		}
-		if got := strings.Join(sees, " "); got != test.want {
-			t.Errorf("%s sees something of %q, want %q", test.who, got, test.want)
-		}
+		upstreamtest.Equal(t, test.want, strings.Join(sees, " "), "the teams of which %s sees something", test.who)
 	}
 }
 
@@ -303,9 +297,7 @@ func TestKey_TellsPrincipalsApart(t *testing.T) {
 	for _, who := range append(all, grouped) {
 		keys[who.Key()] = true
 	}
-	if len(keys)-others != len(all) {
-		t.Errorf("%d principals have %d keys: %v", len(all), len(keys)-others, keys)
-	}
+	upstreamtest.Equal(t, len(all), len(keys)-others, "keys of the principals: %v", keys)
 	for _, who := range all {
 		for key := range keys {
 			if got := who.HasKey(key); got != (key == who.Key()) {
@@ -364,7 +356,5 @@ func TestPolicy_KnowsWhatItsConditionsRead(t *testing.T) {
 func TestSees_AllocatesNothing(t *testing.T) {
 	p, who := policy.New(company()), principal("carol,payments,auditors,staff")
 	visibility := p.Visibility("payments", "billing", "billing.invoice", nil)
-	if got := upstreamtest.Allocs(t, func() { p.Audience(who).Sees(visibility) }); got != 0 {
-		t.Errorf("a decision allocates %v times", got)
-	}
+	upstreamtest.Equal(t, 0, upstreamtest.Allocs(t, func() { p.Audience(who).Sees(visibility) }), "allocations of a decision")
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/promptweir/promptweir/config"
+	"github.com/promptweir/promptweir/upstream/upstreamtest"
 )
 
 func TestDecide_FailsAndDecidesNothingAfterTheRequest(t *testing.T) {
@@ -51,9 +52,7 @@ team "a" {
 		if err := bob.Decide(t.Context(), v); err != nil {
 			t.Errorf("Decide = %v", err)
 		}
-		if got := bob.Sees(v); got != sees {
-			t.Errorf("Sees(%s) = %v", prompt, got)
-		}
+		upstreamtest.Equal(t, sees, bob.Sees(v), "Sees(%s)", prompt)
 		if err := bob.Decide(spent, v); err != nil { // it costs nothing any more
 			t.Errorf("Decide = %v", err)
 		}

@@ -54,9 +54,7 @@ func TestAdmission_AppliesTheLockToSavedLists(t *testing.T) {
 	m := newMemory(t, gatewaytest.LoadLocked(t, team("eng", "", `lock = "enforce"`, "p"), lock[:1]), folder, nil)
 	m.wantList("p.a")
 	upstreamtest.Equal(t, "drift p.b", gatewaytest.ReportNames(m.Current()), "reports")
-	if got := inspect.Lock(m.Current()); len(got) != 2 {
-		t.Errorf("a new lock of saved lists has %d prompts, want 2", len(got))
-	}
+	upstreamtest.Equal(t, 2, len(inspect.Lock(m.Current())), "prompts in a new lock of saved lists")
 }
 
 func TestAdmission_MasksSecretsThatAServerRepeats(t *testing.T) {

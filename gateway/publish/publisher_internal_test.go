@@ -307,9 +307,7 @@ func TestPublish_DoesNotWaitForTheViewsOfSubscribers(t *testing.T) {
 			defer late.Close()
 			r.reload(twoTeams("", "", ""))
 			upstreamtest.Eventually(t, "one who came later is told of what came after", func() bool { return woken(late) })
-			if want := reloads > maxWaiting; woken(eve) != want {
-				t.Errorf("one for whom nothing changes is told: %t, want %t", woken(eve), want)
-			}
+			upstreamtest.Equal(t, reloads > maxWaiting, woken(eve), "one for whom nothing changes is told")
 		})
 	}
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/promptweir/promptweir/gateway/snapshot"
 	"github.com/promptweir/promptweir/gateway/snapshot/snapshottest"
 	"github.com/promptweir/promptweir/upstream"
+	"github.com/promptweir/promptweir/upstream/upstreamtest"
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
@@ -68,9 +69,7 @@ func TestHandle_ReleasesWhatItHeldForItsWork(t *testing.T) {
 	r.Snapshot = &snapshot.Snapshot{Generation: new(snapshot.Generation)}
 	r.SetLogLevel = func(string) { scope.result, _ = ledger.Acquire("", "ann", "up", 4<<20) }
 	h.Handle(t.Context(), r, &scope, nil)
-	if held := ledger.Held(); held != 0 {
-		t.Errorf("%d bytes are held for a small response, want 0", held)
-	}
+	upstreamtest.Equal(t, 0, ledger.Held(), "bytes that are held for a small response")
 }
 
 // If a panic kept what its request takes of the limit, that would be lost for good.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/promptweir/promptweir/gateway/gatewaytest"
 	"github.com/promptweir/promptweir/gateway/seal"
+	"github.com/promptweir/promptweir/upstream/upstreamtest"
 )
 
 func TestInputRequired_StateHoldsForItsOwnRetryOnly(t *testing.T) {
@@ -34,9 +35,7 @@ func TestInputRequired_StateHoldsForItsOwnRetryOnly(t *testing.T) {
 	refused("a damaged state", ann("prompts/get", gatewaytest.RetryParams("up.ask", state[:len(state)-2]+"AA", arguments)))
 	refused("answers without a state", ann("prompts/get", `{"name":"up.ask","inputResponses":{}}`))
 	refused("a session token", ann("prompts/get", gatewaytest.RetryParams("up.ask", session, arguments)))
-	if now := len(p.calls("prompts/get")); now != asked {
-		t.Errorf("%d of these reached the upstream", now-asked)
-	}
+	upstreamtest.Equal(t, asked, len(p.calls("prompts/get")), "gets that reached the upstream")
 	ann("prompts/get", gatewaytest.RetryParams("up.ask", state, ` , "arguments" : { "a" : "\u0031" }`)).want(t, `"resultType":"complete"`)
 }
 

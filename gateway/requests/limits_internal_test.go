@@ -26,9 +26,7 @@ func TestLimits_CountPerPrincipalAndBlock(t *testing.T) {
 			if wireErr, ok := errors.AsType[*wire.Error](err); ok {
 				got = string(wireErr.Data)
 			}
-			if got != want {
-				t.Errorf("%s: %s, want %s", who, got, want)
-			}
+			upstreamtest.Equal(t, want, got, "%s", who)
 			return c.release
 		}
 		over := func(ms int) string { return fmt.Sprintf(`{"reason":"rate_limited","retryAfterMs":%d}`, ms) }

@@ -8,6 +8,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/promptweir/promptweir/upstream"
+	"github.com/promptweir/promptweir/upstream/upstreamtest"
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
@@ -38,9 +39,7 @@ func TestParts_JoinedAreTheWholeResponse(t *testing.T) {
 					t.Errorf("%s from %s to %s: %d parts, want one unless the transport can write more", name, from, to, len(parts))
 				}
 				parts := respond(t, &Request{Revision: to, InParts: true}, from, result).Parts()
-				if want := map[bool]int{true: 1, false: 3}[name == "small"]; len(parts) != want {
-					t.Errorf("%s from %s to %s: %d parts, want %d", name, from, to, len(parts), want)
-				}
+				upstreamtest.Equal(t, map[bool]int{true: 1, false: 3}[name == "small"], len(parts), "%s from %s to %s: parts", name, from, to)
 				if got := bytes.Join(parts, nil); !bytes.Equal(got, whole.JSON) {
 					t.Errorf("%s from %s to %s: the parts joined are %.200s, want %.200s", name, from, to, got, whole.JSON)
 				}

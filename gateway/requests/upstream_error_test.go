@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/promptweir/promptweir/gateway/gatewaytest"
+	"github.com/promptweir/promptweir/upstream/upstreamtest"
 )
 
 // elicitation is one as a server of 2025-11-25 names it in the data of -32042.
@@ -103,9 +104,7 @@ func TestUpstreamError_GetIsMadeAnewOnceItsURLWasVisited(t *testing.T) {
 	again("accept").want(t, `"resultType":"input_required"`) // it was not visited after all
 	asked := len(p.calls("prompts/get"))
 	again("decline").want(t, `"code":-32603`, "did not provide the required input: decline")
-	if now := len(p.calls("prompts/get")); now != asked {
-		t.Error("the upstream is called for a client that declined")
-	}
+	upstreamtest.Equal(t, asked, len(p.calls("prompts/get")), "gets that reached the upstream, with one of a client that declined")
 	p.answer("prompts/get", `{"messages":[]}`)
 	again("accept").want(t, `"resultType":"complete"`, `"messages":[]`)
 	gets := p.calls("prompts/get")

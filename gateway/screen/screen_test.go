@@ -11,6 +11,7 @@ import (
 
 	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/gateway/screen"
+	"github.com/promptweir/promptweir/upstream/upstreamtest"
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
@@ -107,9 +108,7 @@ func TestResult_AppliesEachAction(t *testing.T) {
 		{texts, `{"messages":[{"content":"x"}]}`, `rejected content at /messages/0/content (screen "texts")`},
 	} {
 		s := screen.New([]config.Screen{test.screen})
-		if got := show(resultOf(s, jsontext.Value(test.raw)), test.raw); got != test.want {
-			t.Errorf("%s of %s:\n got %s\nwant %s", test.screen.Label, test.raw, got, test.want)
-		}
+		upstreamtest.Equal(t, test.want, show(resultOf(s, jsontext.Value(test.raw)), test.raw), "%s of %s", test.screen.Label, test.raw)
 	}
 	got, err := screen.New([]config.Screen{texts}).Definition(t.Context(), jsontext.Value(`{"name":"x","messages":[{}]}`), "p.x")
 	if err != nil || got.Rejected != nil {
@@ -130,9 +129,7 @@ func TestResult_FindsInvisibleCharacters(t *testing.T) {
 		"\t\n\f\r ~\u0085\u00a0\u180a\u1810\u200a\u2010\u2029\u202f\u205f\u2070\ufdff\ufe10\ufffc\U0001bc9f\U0001bca4\U0001d172\U0001d17b": false,
 	} {
 		for _, r := range characters {
-			if got := resultOf(s, jsontext.Value(text("x"+string(r)+"x"))).Rejected != nil; got != want {
-				t.Errorf("%U is invisible: %v, want %v", r, got, want)
-			}
+			upstreamtest.Equal(t, want, resultOf(s, jsontext.Value(text("x"+string(r)+"x"))).Rejected != nil, "%U is invisible", r)
 		}
 	}
 }

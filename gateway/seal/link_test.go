@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/promptweir/promptweir/gateway/seal"
+	"github.com/promptweir/promptweir/upstream/upstreamtest"
 )
 
 // The seal of a link is one-to-one, the same on every replica, and opens for its principal alone, with any key of the
@@ -20,9 +21,7 @@ func FuzzLink(f *testing.F) {
 		}
 		link := seal.Link{Owner: owner, Prompt: prompt, URI: uri}
 		token := one.SealLink(principal, link)
-		if again := one.SealLink(principal, link); again != token {
-			t.Errorf("sealed as %q and %q", token, again)
-		}
+		upstreamtest.Equal(t, token, one.SealLink(principal, link), "the second seal of the link")
 		if opened, err := other.OpenLink(principal, token); err != nil || opened != link {
 			t.Errorf("%+v opens as %+v, %v", link, opened, err)
 		}

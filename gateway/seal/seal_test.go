@@ -26,9 +26,7 @@ func TestSeal_IsEqualOnReplicas(t *testing.T) {
 	one, other := sealer(t, key(1)).For("page"), sealer(t, key(1), key(2)).For("page")
 	for _, content := range []string{"", "a", strings.Repeat("long ", 1000)} {
 		token := one.Seal([]byte(content))
-		if again := other.Seal([]byte(content)); again != token {
-			t.Errorf("Seal(%q) on two replicas = %s and %s", content, token, again)
-		}
+		upstreamtest.Equal(t, token, other.Seal([]byte(content)), "Seal(%q) on another replica", content)
 		if opened, err := other.Open(token); err != nil || string(opened) != content {
 			t.Errorf("Open(Seal(%q)) = %q, %v", content, opened, err)
 		}

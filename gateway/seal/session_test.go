@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/promptweir/promptweir/gateway/seal"
+	"github.com/promptweir/promptweir/upstream/upstreamtest"
 )
 
 func alices() seal.Session {
@@ -57,9 +58,7 @@ func TestOpenSession_ReturnsWhatWasSealed(t *testing.T) {
 		}
 		tokens[token] = true
 	}
-	if len(tokens) != 12 {
-		t.Errorf("12 different sessions have %d different tokens", len(tokens))
-	}
+	upstreamtest.Equal(t, 12, len(tokens), "different tokens of 12 sessions")
 }
 
 func TestSealSession_LeavesOutTheClientWhereItDoesNotFit(t *testing.T) {
@@ -143,9 +142,7 @@ func TestOpenSession_CacheChangesNothing(t *testing.T) {
 		}
 	}
 	known := tokens[0]
-	if got := testing.AllocsPerRun(100, func() { _, _ = s.OpenSession(known) }); got != 0 {
-		t.Errorf("opening a token again allocates %v times", got)
-	}
+	upstreamtest.Equal(t, 0, testing.AllocsPerRun(100, func() { _, _ = s.OpenSession(known) }), "allocations of opening a token again")
 	if _, err := sealer(t, key(2)).OpenSession(known); !errors.Is(err, seal.ErrExpiredKey) {
 		t.Errorf("another key's sealer: %v", err)
 	}

@@ -7,6 +7,7 @@ import (
 	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/gateway/gatewaytest"
 	"github.com/promptweir/promptweir/gateway/snapshot"
+	"github.com/promptweir/promptweir/upstream/upstreamtest"
 )
 
 func TestLockedLists_HaveTheUpstreamsOwnNames(t *testing.T) {
@@ -43,11 +44,7 @@ func TestLockedLists_HaveTheUpstreamsOwnNames(t *testing.T) {
 	for name, want := range map[string]string{
 		"one": `[{"title":"A","name":"a"} {"title":"1","name":"f"}]`, "three": `[{"title":"A","name":"a"} {"title":"3","name":"f"}]`, "two": `[{"name":"d"} {"uri":"skill://e/SKILL.md"}]`,
 	} {
-		if list := fmt.Sprint(got[name].Definitions); list != want {
-			t.Errorf("%s: %s, want %s", name, list, want)
-		}
+		upstreamtest.Equal(t, want, fmt.Sprint(got[name].Definitions), "%s", name)
 	}
-	if len(got) != 3 {
-		t.Errorf("lists of %d upstreams, want 3", len(got))
-	}
+	upstreamtest.Equal(t, 3, len(got), "upstreams with a list")
 }

@@ -368,8 +368,6 @@ func TestAuthenticate_RefusesTwoCredentials(t *testing.T) {
 			t.Fatal(err)
 		}
 		_ = response.Body.Close()
-		if response.StatusCode != http.StatusUnauthorized {
-			t.Errorf("credentials %q: status %d, want 401", two, response.StatusCode)
-		}
+		upstreamtest.Equal(t, http.StatusUnauthorized, response.StatusCode, "credentials %q: status", two)
 	}
 }

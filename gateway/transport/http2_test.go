@@ -42,7 +42,5 @@ func TestHTTP2_BoundsRequestsInFlightOfAnAddress(t *testing.T) {
 	c.Call("prompts/list", "{}").Want(t, http.StatusOK) // over HTTP/1.1
 	proceed()
 	gets.Wait()
-	if w := request("prompts/list", "{}"); w.Code != http.StatusOK {
-		t.Errorf("after all gets were answered: status %d", w.Code)
-	}
+	upstreamtest.Equal(t, http.StatusOK, request("prompts/list", "{}").Code, "status after all gets were answered")
 }

@@ -52,9 +52,7 @@ func TestHTTP_ChecksHostAndOrigin(t *testing.T) {
 		status := func(forbidden bool, h ...string) {
 			t.Helper()
 			a := gatewaytest.Send(t, method, s.URL, `{"jsonrpc":"2.0","id":1,"method":"ping"}`, h)
-			if got := a.Status == http.StatusForbidden; got != forbidden {
-				t.Errorf("%s with %q: status %d, want forbidden: %t", method, h, a.Status, forbidden)
-			}
+			upstreamtest.Equal(t, forbidden, a.Status == http.StatusForbidden, "%s with %q is forbidden, status %d", method, h, a.Status)
 		}
 		status(false)
 		status(true, "Host", "evil.example.com")
@@ -88,9 +86,7 @@ func TestHTTP_ServesItsPathAtItsOwnAddress(t *testing.T) {
 		ctx := context.WithValue(t.Context(), http.LocalAddrContextKey, &net.TCPAddr{IP: net.ParseIP("192.0.2.7"), Port: 8080})
 		w := httptest.NewRecorder()
 		g.Handler().ServeHTTP(w, httptest.NewRequestWithContext(ctx, http.MethodPost, url, nil))
-		if w.Code != want {
-			t.Errorf("%s: status %d, want %d", url, w.Code, want)
-		}
+		upstreamtest.Equal(t, want, w.Code, "%s: status", url)
 	}
 }
 

@@ -64,9 +64,7 @@ func TestBatch_RespondsInOrder(t *testing.T) {
 	for i := range full {
 		full[i] = one(`1`, "ping", ``)
 	}
-	if got := answer(http.StatusOK, full[:100]...); strings.Count(got, `"result":{}`) != 100 {
-		t.Errorf("got %s", got)
-	}
+	upstreamtest.Equal(t, 100, strings.Count(answer(http.StatusOK, full[:100]...), `"result":{}`), "results of 100 requests")
 	if got := answer(http.StatusBadRequest, full...); !strings.Contains(got, `"code":-32600`) || !strings.Contains(got, "at most 100") {
 		t.Errorf("got %s", got)
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/gateway"
 	"github.com/promptweir/promptweir/gateway/gatewaytest"
+	"github.com/promptweir/promptweir/upstream/upstreamtest"
 )
 
 // Somebody who edits a prompt's file sees it beside what clients get.
@@ -90,8 +91,6 @@ func TestPrompt_ShowsItsFile(t *testing.T) {
 	} {
 		s, _ := serve(test.text, "prompts/a.md", "A secret.\n", "prompts/fixed.md", front+"Be {{tone}}.\n")
 		body := gatewaytest.Send(t, http.MethodGet, s.AdminURL+"/prompt?name=notes.a", "", test.token).Body
-		if got := strings.Contains(body, "A secret."); got != test.want {
-			t.Errorf("with %q, the page shows the text: %t, want %t", test.token, got, test.want)
-		}
+		upstreamtest.Equal(t, test.want, strings.Contains(body, "A secret."), "with %q, the page shows the text", test.token)
 	}
 }

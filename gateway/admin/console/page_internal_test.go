@@ -17,6 +17,7 @@ import (
 	. "maragu.dev/gomponents/html"
 
 	"github.com/promptweir/promptweir/gateway/admin"
+	"github.com/promptweir/promptweir/upstream/upstreamtest"
 )
 
 // Pasting the command of a prompt runs nothing else, with any names of arguments: no word loses its end, and a
@@ -45,16 +46,12 @@ func TestHref_LeadsToPages(t *testing.T) {
 		"javascript:alert(1)": "", "JavaScript:alert(1)": "", " javascript:alert(1)": "", "\tjavascript:alert(1)": "", "vbscript:x": "",
 		"data:text/html,<script>": "", "//evil.example.com": "", `/\evil.example.com`: "", "/\t/evil.example.com": "", "https:x": "", "": "",
 	} {
-		if got := fmt.Sprint(A(href(address))); got != "<a"+want+"></a>" {
-			t.Errorf("%q: %s", address, got)
-		}
+		upstreamtest.Equal(t, "<a"+want+"></a>", fmt.Sprint(A(href(address))), "%q", address)
 	}
 	for address, want := range map[string]bool{
 		"/static/console.js?1": true, "data:image/png;base64,AAAA": true, "data:text/html;base64,AAAA": false, "https://example.com/x.js": false,
 	} {
-		if got := strings.Contains(fmt.Sprint(Img(src(address))), "src="); got != want {
-			t.Errorf("%q is loaded: %t", address, got)
-		}
+		upstreamtest.Equal(t, want, strings.Contains(fmt.Sprint(Img(src(address))), "src="), "%q is loaded", address)
 	}
 }
 

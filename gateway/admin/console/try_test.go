@@ -18,6 +18,7 @@ import (
 	"github.com/promptweir/promptweir/gateway"
 	"github.com/promptweir/promptweir/gateway/audit"
 	"github.com/promptweir/promptweir/gateway/gatewaytest"
+	"github.com/promptweir/promptweir/upstream/upstreamtest"
 )
 
 // trier is an operator with the admin token who tries prompts.
@@ -169,9 +170,7 @@ func TestTry_BoundsWhatIsShown(t *testing.T) {
 		t.Errorf("%d bytes, %v", len(shown), err)
 	}
 	for part, want := range map[string]int{"data:image/png": 1, "image/png, 3 932 160 bytes, which is not shown": 1, "word": 198, "9802 messages more, not shown": 1} {
-		if got := strings.Count(strings.ReplaceAll(string(shown), "\u202f", " "), part); got != want {
-			t.Errorf("%d times %q, want %d", got, part, want)
-		}
+		upstreamtest.Equal(t, want, strings.Count(strings.ReplaceAll(string(shown), "\u202f", " "), part), "times of %q", part)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	. "github.com/promptweir/promptweir/gateway/gatewaytest/history"
+	"github.com/promptweir/promptweir/upstream/upstreamtest"
 )
 
 const second = time.Second
@@ -104,9 +105,7 @@ func TestModel_NamesThePromiseThatWasNotKept(t *testing.T) {
 			for _, v := range found {
 				letters = append(letters, v.Letter)
 			}
-			if got := strings.Join(letters, " "); got != test.want {
-				t.Errorf("violations %q, want %q:\n%v", got, test.want, found)
-			}
+			upstreamtest.Equal(t, test.want, strings.Join(letters, " "), "violations:\n%v", found)
 		})
 	}
 }
