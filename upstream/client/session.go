@@ -179,7 +179,7 @@ type Result struct {
 	JSON jsontext.Value
 	// Revision is the protocol revision of the session.
 	Revision string
-	// HasOwnMeta reports whether _meta may have promptweir's keys, see [wire.Message.HasOwnMeta]. Commands read the keys
+	// HasOwnMeta reports whether JSON may contain promptweir's keys, see [wire.Message.HasOwnMeta]. Commands read the keys
 	// that a gateway sets. A gateway removes the keys that a server sets.
 	HasOwnMeta bool
 }

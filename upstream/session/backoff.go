@@ -8,15 +8,14 @@ import (
 )
 
 const (
-	// firstBackoff and lastBackoff bound the time between attempts to connect. A server that
-	// returns is listed soon after lastBackoff.
+	// firstBackoff and lastBackoff bound the time between attempts to connect. So a server that comes back is connected
+	// within about lastBackoff.
 	firstBackoff = 200 * time.Millisecond
 	lastBackoff  = 10 * time.Second
-	// After longAbsence, longBackoff replaces lastBackoff: most such servers never return.
+	// After longAbsence, longBackoff replaces lastBackoff: most servers that were away for so long never come back.
 	longAbsence = time.Hour
 	longBackoff = time.Minute
-	// backoffJitter randomises these times by ±10 % to avoid a thundering herd. No time exceeds its
-	// bound.
+	// backoffJitter randomises the time between attempts by ±10 % to avoid a thundering herd, but never above its bound.
 	backoffJitter = 0.1
 	// steadyTime is the duration of a session or stream after which the backoff starts again.
 	steadyTime = 3 * time.Second

@@ -11,16 +11,15 @@ import (
 )
 
 const (
-	// maxIdle is the time without a byte from the server after which it is checked. Jitter reduces
-	// it by up to a tenth, so that servers that were connected together are not always checked
-	// together.
+	// A server is checked after maxIdle without a byte from it. Jitter reduces this time by up to a tenth, so that
+	// servers that were connected at the same time are not always checked at the same time.
 	maxIdle    = 30 * time.Second
 	idleJitter = 0.1
 )
 
-// checkHealth pings the server when it is idle, and at once after a call without an answer. It
-// makes the proofs of the connection's sessions. It returns an error when the connection breaks,
-// when a ping is not answered within the upstream's timeout, or when the session is lost.
+// checkHealth pings the server when it is idle, and at once after a call without an answer. It also makes the proofs for
+// the sessions of the connection. It returns an error when the connection breaks, when the server does not answer a ping
+// within the upstream's timeout, or when the session is lost.
 func (s *Server) checkHealth(ctx context.Context, conn *Connection) error {
 	session := conn.Session
 	next := time.NewTimer(s.nextCheck(0))
@@ -33,7 +32,7 @@ func (s *Server) checkHealth(ctx context.Context, conn *Connection) error {
 		case <-s.Suspect:
 			err = session.Ping(ctx)
 		case <-next.C:
-			// Messages do not move the timer; the idle time is checked only here.
+			// The timer runs on when messages arrive, so check the idle time now.
 			if left := s.nextCheck(session.Idle()); left > 0 {
 				next.Reset(left)
 				continue
@@ -54,13 +53,13 @@ func (s *Server) checkHealth(ctx context.Context, conn *Connection) error {
 			}
 			return err
 		}
-		// Do not use the idle time of the session: the answer may have had no body that resets it.
+		// Do not use session.Idle here: an answer without a body does not reset it.
 		next.Reset(s.nextCheck(0))
 	}
 }
 
-// nextCheck returns the time until the check of a server with the given idle time, or 0 to
-// check it now. During a pause a server is not checked.
+// nextCheck returns the time until the next check of a server that has been idle for the given time; 0 means now.
+// During a pause a server is not checked.
 func (s *Server) nextCheck(idle time.Duration) time.Duration {
 	left := time.Duration(float64(maxIdle)*(1-idleJitter*rand.Float64())) - idle //nolint:gosec // jitter
 	return max(left, s.Paused().Rest())

@@ -11,15 +11,16 @@ import (
 	"github.com/promptweir/promptweir/upstream/client"
 )
 
-// Connection is a session with a server and everything that ends with it, or the lack of a session.
+// Connection is a session with a server and everything that ends with the session. While there is no session, the
+// current Connection has none.
 type Connection struct {
-	// Session is nil without a session. Legacy is nil if the session is of the legacy era, or its
-	// revision is configured.
+	// Session is nil while there is no session. Legacy is nil if the session is of the legacy era, or if its revision
+	// is configured.
 	Session *client.Session
 	Legacy  *LegacyGets
 
 	pool *pool
-	// retryAt is the time of the next attempt to connect, if there is no session.
+	// retryAt is the time of the next attempt to connect to a server that is down.
 	retryAt time.Time
 	// renewing is true while a new session is being opened to a server that is up. Calls wait then.
 	renewing bool
@@ -30,7 +31,7 @@ type Connection struct {
 	calls  atomic.Int64
 }
 
-// newConnection returns the connection of a new session. It ends with ctx.
+// newConnection returns the connection of a new session. Its pools end with ctx.
 func newConnection(ctx context.Context, s *Server, session *client.Session) *Connection {
 	c := &Connection{Session: session, replaced: make(chan struct{}), proofs: make(chan *proof, 1)}
 	c.pool = newPool(ctx, s.logger, session)
@@ -52,9 +53,9 @@ type Lease struct {
 	pooled *pooledSession // nil for the primary session
 }
 
-// Acquire returns the session for a call with a relay, of the connection's own era or of the legacy
-// era. It waits for a session of the pool, and returns [ErrPoolExhausted] if ctx ends first.
-// [ErrNoLegacySession] means that the call must use the modern era.
+// Acquire returns the session for a call with a relay. With inLegacy, it is a session of the legacy era. If the call needs
+// a session of a pool, Acquire waits for one and returns [ErrPoolExhausted] if ctx ends first. [ErrNoLegacySession] means
+// that the call must use the modern era.
 func (c *Connection) Acquire(ctx context.Context, relay *client.Relay, inLegacy bool) (lease Lease, err error) {
 	lease = Lease{conn: c, pool: c.pool}
 	if inLegacy {
@@ -70,8 +71,8 @@ func (c *Connection) Acquire(ctx context.Context, relay *client.Relay, inLegacy 
 // IsPooled reports whether the session is from the pool, which replaces it if it is lost.
 func (l *Lease) IsPooled() bool { return l.pooled != nil }
 
-// Release returns the session after the call. lost is true if the session was lost, or if the
-// server may send more for the call.
+// Release returns the session after the call. Set lost if the session was lost, or if the server may still send messages
+// about the call.
 func (l *Lease) Release(lost bool) {
 	if l.pooled != nil {
 		l.pool.release(l.pooled, lost)
@@ -91,8 +92,8 @@ func (c *Connection) close() {
 // replace makes next the current connection. Only Run's goroutine may call it.
 func (s *Server) replace(next *Connection) { close(s.connection.Swap(next).replaced) }
 
-// Await returns the current connection. If that is the lost connection, or is being renewed, Await
-// waits until another connection replaces it or ctx ends.
+// Await returns the current connection. If the current one is lost or being renewed, Await waits until another connection
+// replaces it or ctx ends. lost may be nil.
 func (s *Server) Await(ctx context.Context, lost *Connection) *Connection {
 	for {
 		c := s.connection.Load()
@@ -128,20 +129,19 @@ func (s *Server) markRenewing(ctx context.Context, err error) {
 // markDown records that there is no session, and the wait before the next attempt.
 func (s *Server) markDown(ctx context.Context, err error, wait time.Duration) {
 	reason, before := client.OutcomeOf(err).Reason, s.State()
-	known := !before.Connected && before.ofList.HasCause(reason, err)
-	if !known { // once per outage and cause, not per attempt
+	isLogged := !before.Connected && before.ofList.HasCause(reason, err)
+	if !isLogged { // once per outage and cause, not per attempt
 		s.logger.WarnContext(ctx, "upstream down", s.explained(reason, err)...)
 	}
 	s.replace(&Connection{retryAt: time.Now().Add(wait), replaced: make(chan struct{})})
-	// An ongoing outage is no change. Publishing it would cost all readers of states.
-	if !before.Tried || !known {
+	// Do not publish an outage that goes on: each new state makes its readers work.
+	if !before.Tried || !isLogged {
 		s.update(func(next *State) {
 			next.Connected, next.Promptless = false, nil
 			next.setProblem(reason, err)
 		})
 	}
-	// Call OnLink last: setProblem must still see a problem of calls, which then continues as this
-	// problem.
+	// Call OnLink last: it may remove the problem of calls, whose start setProblem must take over.
 	link := Down
 	if errors.Is(err, client.ErrSessionLost) { // the server is up, but loses each session at once
 		link = Renewing
@@ -149,8 +149,8 @@ func (s *Server) markDown(ctx context.Context, err error, wait time.Duration) {
 	s.OnLink(link)
 }
 
-// markLate records that a server has not answered for a while, in a session (connected) or while a
-// session is being opened. The attempt goes on.
+// markLate records that a server has not answered for a while: in a session if connected is true, otherwise in an attempt
+// to connect that goes on.
 func (s *Server) markLate(ctx context.Context, connected bool, err error) {
 	explained := s.explained(client.Timeout, err)
 	switch {
@@ -161,15 +161,15 @@ func (s *Server) markLate(ctx context.Context, connected bool, err error) {
 		s.logger.WarnContext(ctx, "upstream down", explained...)
 	}
 	s.update(func(next *State) {
-		// Otherwise the server has just connected, or another problem is known.
+		// Skip it if the server has just connected, or if another problem is published.
 		if next.ofList == nil && next.Connected == connected {
 			next.setProblem(client.Timeout, err)
 		}
 	})
 }
 
-// open opens a session, and returns its lister. It does so on a goroutine of its own, because that
-// needs a stack of 16 KiB. The goroutine that mostly waits for the next attempt keeps a small stack.
+// open opens a session and returns its lister. It uses another goroutine, because a connect grows the stack to 16 KiB. So
+// the goroutine of Run, which mostly waits for the next attempt, keeps a small stack.
 func (s *Server) open(ctx context.Context) (l *lister, err error) {
 	l = newLister(s)
 	var opening sync.WaitGroup

@@ -22,16 +22,13 @@
 //   - A [State] is immutable. Only update publishes the next state: PublishCalls for problems of
 //     calls, the goroutines of this package for the rest. [Server.OnLink] receives each begin and
 //     end of a session.
-//   - Await, Acquire and Prove wait, at most until their context ends. No other method for calls
-//     waits.
-//   - Only a list proves that a session works. One proof is made at a time, for all failed
-//     requests, which wait for it. A call ends on the session on which it began, even if that has
-//     been replaced.
+//   - Of the methods for calls, only Await, Acquire and Prove wait, at most until their context ends.
+//   - Only a list proves that a session works. One proof is made at a time, and all failed requests wait for its result.
+//     A call ends on the session on which it began, even if another session has replaced that one.
 //   - A server with a lost session is up: calls wait for the next session ([Renewing]). If none can
 //     be opened, the server is [Down], and calls fail at once.
-//   - A list is requested after a reported change, from time to time, and after a call shows that
-//     the list may have changed or may be allowed again: at most four times a second. The last good
-//     list stays in use.
+//   - A list is requested after a reported change, from time to time, and after a call has shown that the list may have
+//     changed or may be allowed again, but at most four times a second. If a list fails, the last good list stays in use.
 //   - An idle server is checked within 30 seconds, a suspect server at once. During a [Pause],
 //     calls are refused, and lists, streams and connects wait.
 //

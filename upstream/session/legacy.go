@@ -12,10 +12,9 @@ import (
 // maxLegacyPrompts bounds the remembered prompts.
 const maxLegacyPrompts = 10_000
 
-// LegacyGets records the prompts that need a legacy session with a server of both eras. Their
-// handlers send server requests, which SDKs refuse in the modern era, where a result must require
-// the input instead. This is an exception to the rule that a request with an answer is not sent
-// again:
+// LegacyGets records the prompts that need a legacy session with a server of both eras. Their handlers send server
+// requests. SDKs refuse these in the modern era, in which a handler must return a result that requires input. A refused
+// get is sent again on a legacy session, although a request with an answer is otherwise not sent again:
 //
 //	get ──▶ modern session ──▶ result, or any other error
 //	                │
@@ -43,16 +42,16 @@ func newLegacyGets(ctx context.Context, logger *slog.Logger, modern *client.Sess
 	return &LegacyGets{logger: logger, pool: pool, prompts: map[string]bool{}}
 }
 
-// Begins reports whether a request uses a legacy session from the start, because its prompt is
-// known to need it.
+// Begins reports whether a request uses a legacy session from the start: an earlier get of the prompt needed one, and the
+// client can answer.
 func (l *LegacyGets) Begins(r *client.Request, relay *client.Relay) bool {
 	if l == nil {
 		return false
 	}
 	l.mu.Lock()
-	known := l.prompts[r.Name]
+	needed := l.prompts[r.Name]
 	l.mu.Unlock()
-	return known && l.canAsk(r, relay)
+	return needed && l.canAsk(r, relay)
 }
 
 // Answers reports whether a request that failed with err in the modern era should be sent in the
@@ -67,8 +66,7 @@ func (l *LegacyGets) canAsk(r *client.Request, relay *client.Relay) bool {
 	return set != 0 && r.Method != wire.Complete
 }
 
-// Learn records that gets of a prompt need a legacy session, as the refusal in the modern era has
-// shown.
+// Learn records that gets of a prompt need a legacy session. refusal is the error of a get in the modern era.
 func (l *LegacyGets) Learn(ctx context.Context, name string, refusal error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

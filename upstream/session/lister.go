@@ -22,33 +22,31 @@ const (
 	// quietTime is the time after a refresh in which further changes are collected for the next
 	// refresh.
 	quietTime = 250 * time.Millisecond
-	// maxListRate bounds the lists of a session in the long run, in bytes per second. After a large
-	// list the quiet time is longer.
+	// maxListRate bounds the average rate of lists in a session, in bytes per second. After a large list, the quiet time
+	// is longer.
 	maxListRate = 16 << 20
-	// maxConflicts is the number of times in a row that a server may refuse a stream because it
-	// considers the last stream open: about 3 seconds in all.
+	// maxConflicts is the number of times in a row that a server may refuse a stream because it still considers the
+	// last stream open. The attempts take about 3 seconds in all.
 	maxConflicts = 5
-	// maxFutile is the number of lists in a row without a change after which a server that reports
-	// a change each time is listed only once per futileInterval.
+	// Some servers report a change after each list although nothing changes. After maxFutile such lists in a row, they
+	// are listed only once per futileInterval.
 	maxFutile      = 5
 	futileInterval = time.Minute
-	// maxListRetry bounds the time before a refused list is requested again, without jitter and
-	// pauses.
+	// maxListRetry bounds the time before a refused list is requested again. Jitter and pauses come on top.
 	maxListRetry = 30 * time.Second
 )
 
-// lister keeps the list of one session up to date. It connects the stream of changes with the
-// refreshes.
+// lister keeps the list of one session up to date: watch receives the changes, and run requests the list.
 type lister struct {
 	server  *Server
 	session *client.Session
-	// changed holds a mark if the list has changed since the last refresh began.
+	// changed holds a mark if the list may have changed since the last list began.
 	changed Mark
-	// setReady closes ready when the first list may be requested: no change can be missed any more,
-	// or none will be reported.
+	// setReady closes ready when the first list may be requested: from then on no reported change is missed, or the
+	// server reports none.
 	ready    chan struct{}
 	setReady func()
-	// silent is true while the server would not report a change.
+	// silent is true while the server does not report changes.
 	silent atomic.Bool
 	// listed is true after the first good list. ttl is the TTL of the last list, 0 for none. Only
 	// run uses them until it has returned.
@@ -65,7 +63,7 @@ func newLister(s *Server) *lister {
 func (l *lister) watch(ctx context.Context) error {
 	s := l.session
 	defer l.setReady()
-	// Such a server may still notify during a call, so SessionOptions.OnListChanged stays in use.
+	// A server without the capability may still report changes during a call, through SessionOptions.OnListChanged.
 	if !s.Declared.Notifies {
 		l.silent.Store(true)
 		return nil
@@ -77,9 +75,9 @@ func (l *lister) watch(ctx context.Context) error {
 			now := time.Now()
 			opened.Store(&now)
 			l.silent.Store(false)
-			// Keep this order: run drops the mark when ready is closed, because its first list
-			// comes later.
-			l.changed.Set() // something may have changed before the stream was open
+			// The list may have changed before the stream was open. Set the mark first: when ready is closed, run clears
+			// the mark, because its first list includes the change.
+			l.changed.Set()
 			l.setReady()
 		})
 		if ctx.Err() != nil {
@@ -94,8 +92,8 @@ func (l *lister) watch(ctx context.Context) error {
 			}
 			return nil
 		}
-		// The server may need a moment. Its side of a silently broken connection may last for hours,
-		// and ends with the session.
+		// The server may not yet have noticed the end of the last stream. If the connection broke silently, that may take
+		// hours, and only the end of the session helps.
 		if conflicts++; !errors.Is(err, client.ErrStreamTaken) {
 			conflicts = 0
 		}
@@ -123,13 +121,13 @@ func (l *lister) watch(ctx context.Context) error {
 	}
 }
 
-// run requests the list: first, after changes, and from time to time, because a server may lose a
-// notification and a stream may break silently. It follows the first change at once. Changes during
-// a refresh, or within the quiet time after it, share the next refresh. So a server that reports
-// changes constantly is listed at most four times a second, or 16 MiB a second.
+// run requests the list at the beginning, after changes, and from time to time, because a server may lose a notification
+// and a stream may break silently. It requests the list at once after the first change. Changes during a list, or within
+// the quiet time after it, share the next list. So a server that reports changes constantly is listed at most four times a
+// second, and with at most 16 MiB a second.
 func (l *lister) run(ctx context.Context) error {
-	// A list that is requested before the stream is open may miss an unreported change. If opening
-	// takes long, clients are better served by a list now and a second list later.
+	// A change between the list and the opening of the stream is not reported, so wait for the stream. If that takes
+	// long, request a list now; watch requests a second list when the stream is open.
 	select {
 	case <-l.ready:
 	case <-time.After(readyTimeout):
@@ -198,8 +196,8 @@ func (l *lister) usedTTL() time.Duration {
 	return 0
 }
 
-// list requests the list once, publishes it, and returns its size in bytes. It returns an error
-// only if ctx has ended or the session cannot be used any more.
+// list requests the list once, publishes it, and returns its size in bytes. It returns an error only if ctx has ended or
+// the session can no longer be used.
 func (l *lister) list(ctx context.Context) (bytes int, _ error) {
 	up, s := l.server, l.session
 	traced, measured := up.Metrics().Start(ctx, wire.PromptsList, "")
@@ -208,13 +206,12 @@ func (l *lister) list(ctx context.Context) (bytes int, _ error) {
 	at := slices.IndexFunc(list.Unknown, func(method string) bool { return hasListed(had, method) })
 	switch {
 	case err != nil:
-	case at >= 0: // it still declares the feature, unless Recheck finds otherwise
+	case at >= 0: // the server had such a list before
 		if err = s.Recheck(traced); err == nil {
 			err = wire.NewError(wire.MethodNotFound, list.Unknown[at]+": the server no longer knows the method")
 		}
 	case s.Promptless != nil && l.listed:
-		// No list was requested, and such a server gets no calls. It may be down, or have prompts
-		// by now.
+		// List requested nothing, and a server without prompts gets no calls. It may be down, or have prompts now.
 		err = s.Recheck(traced)
 	}
 	measured.End(s.Revision, client.OutcomeOf(err), err)
@@ -238,8 +235,7 @@ func (l *lister) list(ctx context.Context) (bytes int, _ error) {
 	return list.Bytes, nil
 }
 
-// hasListed reports whether the definitions contain some of the kind that a method lists, prompts
-// or skills.
+// hasListed reports whether definitions contains an element of the list that method returns: a prompt or a skill.
 func hasListed(definitions []jsontext.Value, method string) bool {
 	return slices.ContainsFunc(definitions, func(definition jsontext.Value) bool {
 		object, _ := wire.ParseObject(definition) // an invalid definition counts as a prompt
@@ -248,12 +244,11 @@ func hasListed(definitions []jsontext.Value, method string) bool {
 	})
 }
 
-// refused records why there is no new list. It returns an error if the session cannot be used any
-// more.
+// refused records why there is no new list. It returns an error if the session can no longer be used.
 func (l *lister) refused(ctx context.Context, err error) error {
 	up, s := l.server, l.session
 	up.ApplyRetryAfter(err)
-	// After a failed list the session stays in use, unless it is lost or a ping fails too.
+	// After a failed list the session stays in use, unless it is lost or a ping fails as well.
 	if client.OutcomeOf(err).MayBeLost {
 		if err = up.Prove(ctx, up.connection.Load(), s, false, err); ctx.Err() != nil {
 			return ctx.Err()

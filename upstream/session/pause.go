@@ -7,8 +7,8 @@ import (
 	"github.com/promptweir/promptweir/upstream/client"
 )
 
-// Pause is a time in which the gateway sends a server no requests, because the server sent a
-// Retry-After (RFC 9110, section 10.2.3). Reason and Err describe the refused request.
+// Pause is a period in which the gateway sends no requests to a server, because the server sent a Retry-After (RFC 9110,
+// section 10.2.3). Reason and Err describe the request that the server refused.
 type Pause struct {
 	Reason Reason
 	Err    error
@@ -23,9 +23,8 @@ func (p *Pause) Rest() time.Duration {
 	return max(time.Until(p.until), 0)
 }
 
-// ApplyRetryAfter begins a pause if the error is a 429 or 503 with a Retry-After, of any request.
-// Calls are refused; lists, streams, checks and connects wait. The last Retry-After applies, even
-// if it is shorter.
+// ApplyRetryAfter begins a pause if err is a 429 or 503 with a Retry-After, for any request. During the pause, calls are
+// refused, and lists, streams, checks and connects wait. The last Retry-After applies, even if it is shorter.
 func (s *Server) ApplyRetryAfter(err error) {
 	end := client.OutcomeOf(err)
 	if end.Pauses && s.pause.Swap(&Pause{end.Reason, err, time.Now().Add(end.RetryAfter)}).Rest() == 0 {

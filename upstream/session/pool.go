@@ -29,7 +29,7 @@ const (
 	pooledRetryPause = 30 * time.Second
 )
 
-// ErrPoolExhausted means that no session became free before the call's time was over.
+// ErrPoolExhausted means that no session became free within the time of the call.
 var ErrPoolExhausted = errors.New("the maximum number of calls is in flight: each call that may ask its client for " +
 	"input needs a session of its own")
 
@@ -39,14 +39,13 @@ var ErrPoolExhausted = errors.New("the maximum number of calls is in flight: eac
 //
 //	no capabilities                  the primary session, shared by all calls
 //	the transport ties messages      one session for each set, shared by all calls with that set, until the server
-//	  to calls (Streamable HTTP)       sends a request on another stream than a call's
+//	  to calls (Streamable HTTP)       sends a request outside of the streams of calls
 //	it does not, or no longer        up to maxPerSet sessions for each set, with one call at a time
 //
-// If a session has one call at a time, an untied message belongs to the call in flight. After an
-// abandoned call the session is closed. Before the next call, the server must have answered a ping:
-// everything that it still sent for the last call has arrived by then, and was refused. Calls
-// without a pooled session use the primary session, which declares no capabilities, unless
-// noSession is set.
+// If a session has one call at a time, a message that is tied to no call belongs to the call in flight. After an abandoned
+// call the session is closed. After any other call the server must answer a ping before the next call: until then, late
+// messages about the last call arrive and are refused. Calls without a pooled session use the primary session, which
+// declares no capabilities, unless noSession is set.
 type pool struct {
 	logger  *slog.Logger
 	primary *client.Session
@@ -60,14 +59,14 @@ type pool struct {
 	cancel    context.CancelFunc
 	work      sync.WaitGroup
 
-	mu     sync.Mutex // guards what follows
+	mu     sync.Mutex // guards the fields below
 	all    []*pooledSession
 	closed bool
 	// exclusive is true if a session has one call at a time.
 	exclusive bool
 	// failedAt has the time of the last failure to open a session of a set.
 	failedAt map[wire.Capabilities]time.Time
-	// changed is closed and replaced when a waiting call may find a session.
+	// changed is closed, and replaced by a new channel, when a waiting call may find a session.
 	changed chan struct{}
 }
 
@@ -91,9 +90,9 @@ func newPool(ctx context.Context, logger *slog.Logger, primary *client.Session) 
 	}
 }
 
-// acquire returns the session for a call, with its entry in the pool, which must be released. The
-// entry is nil for the primary session. acquire waits if no session is free. For a session that is
-// still being opened it waits for half of the remaining time.
+// acquire returns the session for a call and its entry in the pool, which the caller releases. The entry is nil for the
+// primary session. acquire waits if all sessions are busy. For a session that is still being opened, it waits for at most
+// half of the remaining time.
 func (p *pool) acquire(
 	ctx context.Context, relay *client.Relay,
 ) (*client.Session, *pooledSession, error) {
@@ -113,7 +112,7 @@ func (p *pool) acquire(
 		}
 		late := half
 		if !opening {
-			late = nil // all sessions are busy
+			late = nil // all sessions are busy: wait until ctx ends
 		}
 		select {
 		case <-changed:
@@ -125,8 +124,8 @@ func (p *pool) acquire(
 	}
 }
 
-// needed returns the capabilities that a session for the relay must declare, and whether that needs
-// a pooled session.
+// needed returns the capabilities that a session for the relay must declare, and reports whether the relay needs a pooled
+// session.
 func (p *pool) needed(relay *client.Relay) (set wire.Capabilities, needed bool) {
 	if relay.Reply != nil && !wire.Modern(p.revision) {
 		if declared, err := wire.ParseObject(relay.Capabilities); err == nil {
@@ -144,8 +143,7 @@ func (p *pool) tryAcquire(
 ) (free *pooledSession, opening bool, changed <-chan struct{}) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	// A caller at its limit gets not even a free session. Otherwise a caller with many calls could
-	// hold all sessions.
+	// A caller at its limit does not even get a free session. Otherwise a caller with many calls could hold all sessions.
 	if p.heldLocked(set, caller) >= maxPerCaller {
 		return nil, false, p.changed
 	}
@@ -161,7 +159,7 @@ func (p *pool) tryAcquire(
 		default:
 			s.calls++
 			s.caller = caller
-			// If the timer has just fired, it waits for the lock and then finds a call.
+			// If the timer has just fired, its function waits for the lock and then finds that s has a call.
 			if s.idle != nil {
 				s.idle.Stop()
 			}
@@ -171,8 +169,8 @@ func (p *pool) tryAcquire(
 	if p.closed || time.Since(p.failedAt[set]) < pooledRetryPause {
 		return nil, false, nil
 	}
-	// A shared session is enough for a set. Each call that finds no exclusive session free opens one,
-	// beside the ones that other calls open, because a child may take long to start.
+	// One shared session is enough for a set. Each call that finds no free exclusive session opens one at its first try,
+	// even while other calls open theirs, because a child may take long to start.
 	wanted := same == 0 || (p.exclusive && same < maxPerSet && (isFirst || !opening))
 	if wanted && p.makeRoomLocked() {
 		p.openLocked(set)
@@ -184,9 +182,9 @@ func (p *pool) tryAcquire(
 	return nil, opening, p.changed
 }
 
-// heldLocked returns the number of exclusive sessions of a set that a caller holds.
+// heldLocked returns the number of exclusive sessions of a set that a caller holds. All unknown callers count as one
+// caller, because they could hold all sessions otherwise.
 func (p *pool) heldLocked(set wire.Capabilities, caller string) (n int) {
-	// All unknown callers count as one caller. Otherwise they could hold all sessions.
 	for _, s := range p.all {
 		if s.exclusive && s.calls > 0 && s.set == set && s.caller == caller {
 			n++
@@ -218,8 +216,7 @@ func (p *pool) openLocked(set wire.Capabilities) {
 		err := client.RecoverToError(p.logger, func() error { return p.serve(ctx, s) })
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		// Record it only if the session could not be opened. One that broke later may be replaced
-		// at once.
+		// Record only the failure to open a session. A session that breaks later may be replaced at once.
 		if s.session == nil && ctx.Err() == nil {
 			p.logger.WarnContext(ctx, "no session for clients that can be asked for input", slog.Any("error", err))
 			p.failedAt[set] = time.Now()
@@ -244,7 +241,7 @@ func (p *pool) serve(ctx context.Context, s *pooledSession) error {
 		s.session = session
 		p.idleLocked(s)
 	})
-	// The server may send its requests on the stream, so calls wait for it for a short time.
+	// The server may send requests for the client on the stream, so calls wait for the stream for a short time.
 	late := time.AfterFunc(readyTimeout, ready)
 	defer late.Stop()
 	for pause := newBackoff(); ; {
@@ -312,11 +309,9 @@ func (p *pool) release(s *pooledSession, lost bool) {
 		default:
 			p.idleLocked(s)
 		}
-	// Nothing may be added to work any more, because close waits for it. The session ends with ctx.
-	case p.closed:
-	// The session stays in use until the server has answered a ping. After that, nothing more comes
-	// for the call.
+	case p.closed: // add nothing to work, because close waits for it; the session ends with ctx
 	default:
+		// The session stays in use until the server has answered a ping. After that, no message about the call arrives.
 		p.work.Go(func() {
 			err := s.session.Ping(p.ctx)
 			p.mu.Lock()
@@ -349,7 +344,7 @@ func (p *pool) notifyLocked() {
 // close closes all sessions and waits until they have ended.
 func (p *pool) close() {
 	p.mu.Lock()
-	// Set it before Wait, and under the lock: a WaitGroup must not grow from zero during Wait.
+	// Set closed before Wait and under the lock: a WaitGroup must not grow from zero during Wait.
 	p.closed = true
 	p.notifyLocked()
 	p.mu.Unlock()

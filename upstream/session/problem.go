@@ -10,8 +10,7 @@ import (
 	"github.com/promptweir/promptweir/upstream/files"
 )
 
-// Reason is a one-word code that tells clients why a result is missing. It appears in error data,
-// logs and metrics.
+// Reason is a one-word code for the reason why a result is missing. It appears in error data for clients, logs and metrics.
 type Reason = client.Reason
 
 // The reasons in addition to those in package client.
@@ -38,9 +37,9 @@ var (
 	ErrPooledLost = fmt.Errorf("pooled %w", client.ErrSessionLost)
 )
 
-// Unsent is the error of a call that was not sent. It does not unwrap to Cause, because an answer
-// to another request is no answer to the call.
-type Unsent struct { //nolint:errname // session.Unsent says it
+// Unsent is the error of a call that was not sent. It does not unwrap to Cause, which is the error of another request: a
+// server's answer to that request is not an answer to the call.
+type Unsent struct { //nolint:errname // session.Unsent is clear
 	Why   error
 	Cause error // nil if unknown
 }
@@ -73,8 +72,8 @@ var (
 // code for clients, Cause a text for operators.
 type Problem struct {
 	Reason Reason `json:"reason"`
-	// Since is the start of the problem, even if its reason has changed. Being refused and being
-	// down are different problems.
+	// Since is the start of the problem, even if its reason has changed. Only a change between a refusal and an outage
+	// begins a new problem.
 	Since time.Time `json:"since"`
 	// Err is the error, for logs; it may contain addresses. [Problem.Cause] explains it.
 	Err error `json:"-"`
@@ -87,15 +86,14 @@ func CauseOf(reason Reason, err error) Cause {
 	if file, ok := errors.AsType[files.Problem](err); ok {
 		return Cause{Problem: file.Place() + ": " + file.Summary, Remedy: strings.TrimSuffix(file.Detail, ".")}
 	}
-	// If the call was never sent, explain the reason for that.
+	// If the call was not sent, explain the error that prevented it.
 	if unsent, ok := errors.AsType[*Unsent](err); ok && unsent.Cause != nil {
 		return CauseOf(reason, unsent.Cause)
 	}
 	switch {
 	case reason == BreakerOpen:
 		c := callsSuspended.Cause()
-		// The error of a problem is the last failure; the error of a call only tells that it was
-		// not sent.
+		// The error of a Problem is the last failed call, which explains more. The error of a refused call is only Unsent.
 		if _, unsent := errors.AsType[*Unsent](err); err != nil && !unsent {
 			last := client.CauseOf(err)
 			c.Problem, c.Remedy = c.Problem+": "+last.Problem, last.Remedy
@@ -114,15 +112,14 @@ func CauseOf(reason Reason, err error) Cause {
 // Cause explains the problem to operators.
 func (p *Problem) Cause() Cause { return CauseOf(p.Reason, p.Err) }
 
-// HasCause reports whether a problem, which may be nil, has this reason and the cause of this
-// error.
+// HasCause reports whether the problem has the given reason and the same cause as err. It returns false for a nil problem.
 func (p *Problem) HasCause(reason Reason, err error) bool {
 	return p != nil && p.Reason == reason && causeKey(p.Reason, p.Err) == causeKey(reason, err)
 }
 
-// causeKey returns a key that is equal for equal causes. That is the kind of the cause, because the
-// output of a child may differ each time. For unknown kinds it is the error's text without digits,
-// which may be a time or a port.
+// causeKey returns a key that is equal for equal causes. The key is the kind of the cause, because its text may contain
+// output of a child that differs each time. Without a kind, the key is the error's text without digits, which may be times
+// or ports.
 func causeKey(reason Reason, err error) string {
 	kind := CauseOf(reason, err).Kind
 	if kind != client.UnexplainedFailure || err == nil {

@@ -11,9 +11,8 @@ import (
 )
 
 const (
-	// proofInterval is the minimum time between two proofs for clients' requests, because any error
-	// of a server for a get may come from a lost session. After a futile proof it is also the
-	// minimum time before a proof for the gateway's own requests.
+	// proofInterval is the minimum time between two proofs for clients' requests, whose errors would otherwise cause a
+	// proof each. After a futile proof, it is also the minimum time before a proof for the gateway's own requests.
 	proofInterval = 10 * time.Second
 	// childInterval replaces proofInterval after a futile proof that started a child process.
 	childInterval = time.Minute
@@ -44,9 +43,9 @@ type proof struct {
 	isFutile bool
 }
 
-// Prove returns the final error of a request that failed on a session. It is
-// [client.ErrSessionLost] or [ErrPooledLost] if the session is lost and another one replaces it.
-// byClient is true for a client's request.
+// Prove waits for a proof of a session on which a request failed, and returns the final error of the request. That is
+// [client.ErrSessionLost] or [ErrPooledLost] if the session is lost and another one replaces it. byClient is true for a
+// client's request.
 func (s *Server) Prove(ctx context.Context, conn *Connection, session *client.Session, byClient bool, failed error) error {
 	p := s.proofFor(conn, session, byClient)
 	if p == nil {
@@ -76,8 +75,8 @@ func (s *Server) Prove(ctx context.Context, conn *Connection, session *client.Se
 	return client.ErrSessionLost
 }
 
-// proofFor returns the proof for a session: a recent proof or otherwise a new proof, which
-// checkHealth makes. It returns nil if none may be made now.
+// proofFor returns a recent proof or a new proof, which checkHealth makes. It returns nil if no proof may be made now. For a
+// connection that was replaced, it returns a proof that is never made: Prove then finds the next connection.
 func (s *Server) proofFor(conn *Connection, session *client.Session, byClient bool) *proof {
 	s.mu.Lock()
 	defer s.mu.Unlock()

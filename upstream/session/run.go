@@ -16,22 +16,21 @@ import (
 )
 
 const (
-	// leastSlow and mostSlow bound the time to start, which is twice the timeout, before a server
-	// counts as down. The attempt goes on until its handshake times out. Commands that print a
-	// result wait longer than mostSlow.
+	// A server that is still connecting counts as down after twice its timeout, but not before leastSlow and not after
+	// mostSlow. The attempt goes on until its handshake times out. Commands that print a result wait longer than mostSlow.
 	leastSlow = 5 * time.Second
 	mostSlow  = 20 * time.Second
 	// lingerStep is the interval at which a replaced session is checked for remaining calls.
 	lingerStep = 100 * time.Millisecond
 )
 
-// New returns a server that has not been contacted. It calls onChange after each change of [State];
-// onChange must not block. The logger names the upstream.
+// New returns a server that has not been contacted. The server calls onChange after each change of its [State]. onChange must
+// not block. The records of logger must name the upstream.
 func New(u *config.Upstream, opts client.Options, logger *slog.Logger, onChange func()) *Server {
 	s := &Server{
 		Metrics: sync.OnceValue(func() *Metrics { return newMetrics(u) }), upstream: u,
 		dialer: client.NewDialer(*u, opts), onChange: onChange, logger: logger,
-		callLogger: loglimit.New(logger, maxTroubleLogged, "reason"), connects: opts.Connects,
+		callLogger: loglimit.New(logger, maxCallsLogged, "reason"), connects: opts.Connects,
 		relist:     rate.Sometimes{Interval: relistPause},
 		connectNow: make(Mark, 1), Suspect: make(Mark, 1), Relist: make(Mark, 1), OnLink: func(Link) {},
 	}
@@ -42,7 +41,7 @@ func New(u *config.Upstream, opts client.Options, logger *slog.Logger, onChange 
 
 // Run keeps the server connected until ctx ends.
 func (s *Server) Run(ctx context.Context) {
-	// Deferred first, so it runs last: it ends the wait of calls for a new session.
+	// Deferred first, so that it runs last. It ends the wait of calls for a new session.
 	defer s.replace(noConnection())
 	defer s.dialer.CloseIdleConnections()
 	defer s.ending.Wait()

@@ -15,8 +15,8 @@ import (
 	"github.com/promptweir/promptweir/upstream/client"
 )
 
-// maxTroubleLogged bounds similar log records about one server's calls in ten seconds.
-const maxTroubleLogged = 3
+// maxCallsLogged bounds similar log records about one server's calls in ten seconds.
+const maxCallsLogged = 3
 
 // Server keeps the server of an upstream connected and its list of prompts up to date. All exported
 // methods are safe for concurrent use.
@@ -34,8 +34,7 @@ type Server struct {
 	dialer   *client.Dialer
 	onChange func()
 	logger   *slog.Logger
-	// callLogger limits its records, because the server decides how often its calls succeed and
-	// fail.
+	// callLogger limits the number of its records, because a server can make its calls fail at any rate.
 	callLogger *slog.Logger
 	// connects bounds the attempts to connect of one team's upstreams; it may be nil.
 	connects *rate.Limiter
@@ -45,15 +44,15 @@ type Server struct {
 	// connectNow ends the wait for the next attempt to connect.
 	connectNow Mark
 	connection atomic.Pointer[Connection] // written by Run only
-	// next has the session that replaces a lost one; nil if it must still be opened. ending waits
-	// for replaced sessions. Only Run and its callees use them.
+	// next is the lister of the session that decide has opened to replace a lost one; nil without such a session. ending
+	// waits for replaced sessions. Only Run and its callees use them.
 	next   *lister
 	ending sync.WaitGroup
 
 	// pause is the last requested pause, which may be over; nil before the first.
 	pause atomic.Pointer[Pause]
 
-	// relist bounds how often a denied list is requested again because a call was answered.
+	// relist limits how often RelistIfDenied requests a list.
 	relist rate.Sometimes
 
 	mu    sync.Mutex // guards proof
@@ -96,13 +95,13 @@ func (s *Server) State() *State { return s.state.Load() }
 // wait for the attempt.
 func (s *Server) ConnectNow() {
 	if s.connection.Load().Session == nil {
-		// Set it during an attempt as well: if the attempt fails, the next attempt follows at once.
+		// Set the mark during an attempt as well: if the attempt fails, the next attempt follows at once.
 		s.connectNow.Set()
 	}
 }
 
-// Completes reports whether the server declared completions. It is true without a session, so that
-// a call finds out.
+// Completes reports whether the server declared completions. Without a session it returns true, so that a call waits for
+// the session or fails with the reason.
 func (s *Server) Completes() bool {
 	session := s.connection.Load().Session
 	return session == nil || session.Declared.Completions
@@ -115,8 +114,8 @@ func (s *Server) update(change func(*State)) {
 	change(&next)
 	next.Problem = cmp.Or(next.ofList, next.ofCalls)
 	s.state.Store(&next)
-	// Unlock first, because the owner may update the state at once. Two calls may reach the owner
-	// out of order, which is harmless: it reads the newest state.
+	// Unlock first, because onChange may cause another update. Two calls of onChange may come out of order, which is
+	// harmless: the owner reads the newest state.
 	s.publishing.Unlock()
 	s.onChange()
 }
@@ -134,25 +133,25 @@ func (s *Server) RelistIfDenied() {
 
 // PublishCalls publishes the problem of calls, nil for none, and the state of the circuit breaker.
 // It leaves the problem of the list unchanged. It does not block.
-func (s *Server) PublishCalls(trouble *Problem, breaker gobreaker.State) {
+func (s *Server) PublishCalls(problem *Problem, breaker gobreaker.State) {
 	before := s.State()
 	if from := before.Breaker; from != breaker {
 		s.Metrics().countTransition(breaker)
 		record := []any{slog.String("from", from.String()), slog.String("to", breaker.String())}
 		if breaker == gobreaker.StateOpen {
-			record = append(record, slog.Any("error", trouble.Err))
+			record = append(record, slog.Any("error", problem.Err))
 		}
 		s.logger.Warn("breaker", record...)
 	}
 	switch {
-	case trouble != nil && trouble.Reason != BreakerOpen: // the breaker is logged separately
-		if !before.ofCalls.HasCause(trouble.Reason, trouble.Err) {
-			s.callLogger.Warn("gets fail", s.explained(trouble.Reason, trouble.Err)...)
+	case problem != nil && problem.Reason != BreakerOpen: // the breaker is logged separately
+		if !before.ofCalls.HasCause(problem.Reason, problem.Err) {
+			s.callLogger.Warn("gets fail", s.explained(problem.Reason, problem.Err)...)
 		}
-	case trouble == nil && before.ofCalls != nil && before.ofList == nil:
+	case problem == nil && before.ofCalls != nil && before.ofList == nil:
 		s.callLogger.Info("upstream healthy")
 	}
-	s.update(func(next *State) { next.ofCalls, next.Breaker = trouble, breaker })
+	s.update(func(next *State) { next.ofCalls, next.Breaker = problem, breaker })
 }
 
 // explained returns the log attributes of a problem.

@@ -12,45 +12,44 @@ import (
 	"github.com/promptweir/promptweir/upstream/files"
 )
 
-// State is a snapshot of everything known about an upstream. It is immutable.
+// State is a snapshot of the state of an upstream. It is immutable.
 type State struct {
 	// Tried is true after the first attempt to list has succeeded or failed.
 	Tried bool
-	// Listed is true after the server has listed its prompts. Definitions is the last good list,
-	// even if the server is down. A definition may be invalid; [wire.ParseObject] then refuses it.
+	// Listed is true after the first good list. Definitions is the last good list, even if the server is down. A
+	// definition may be invalid, so that [wire.ParseObject] refuses it.
 	Listed      bool
 	Definitions []jsontext.Value
 	// Lists counts the changes of Definitions.
 	Lists uint64
-	// TTL is the server's TTL for the list, if the server would not report every change; otherwise
-	// 0.
+	// TTL is the server's TTL for the list; 0 if the server reports every change or sends no TTL.
 	TTL time.Duration
 	// Connected is true while there is a session.
 	Connected bool
 	// Revision and Transport are from the current or last session; empty before the first.
 	Revision  string
 	Transport config.Transport
-	// ClockOffset is the server's time minus this machine's at the start of the session, rounded to
-	// the second; 0 if unknown.
+	// ClockOffset is the server's time minus this machine's time at the start of the session, rounded to the second; 0 if
+	// unknown.
 	ClockOffset time.Duration
-	// Problem is the problem of the list or otherwise of calls; nil for none.
+	// Problem is the problem of the list, otherwise the problem of calls; nil without a problem.
 	Problem *Problem
 	// Breaker is the state of the circuit breaker.
 	Breaker gobreaker.State
 	// Promptless explains why a connected server has no prompts; nil otherwise.
 	Promptless *Cause
-	// Files is the list of an upstream with files, which answers its gets; nil until the files were
-	// read. A text may differ from the previous list although Definitions is equal.
+	// Files is the list of an upstream with files, from which its gets are answered; nil until the files were read. Two
+	// lists with equal Definitions may have different texts.
 	Files *files.List
-	// FileProblems are findings in an upstream's files that a person should know of.
+	// FileProblems are the errors and warnings about an upstream's files.
 	FileProblems []files.Problem
 
-	// ofList is the problem of the list. ofCalls is the problem of calls in the current session,
-	// which package call reports. Problem is the first one that is set.
+	// ofList is the problem of the list. ofCalls is the problem of calls in the current session, which package call
+	// reports. Problem is ofList, or ofCalls if ofList is nil.
 	ofList, ofCalls *Problem
 }
 
-// setProblem sets the problem of the list. If the problem continues, it keeps its start.
+// setProblem sets the problem of the list. If an earlier problem goes on, the new one has the same start.
 func (s *State) setProblem(reason Reason, err error) {
 	s.Tried = true
 	s.ofList = &Problem{Reason: reason, Since: time.Now(), Err: err}
@@ -60,8 +59,8 @@ func (s *State) setProblem(reason Reason, err error) {
 	}
 }
 
-// SetPrompts sets the list, unless it is equal to the current one: many servers send the same list
-// after each notification, and each new list makes a new catalog.
+// SetPrompts sets the list, unless it is equal to the current one: many servers send the same list after each
+// notification, and each new list causes a new catalog.
 func (s *State) SetPrompts(definitions []jsontext.Value) {
 	if s.Lists == 0 || !equalLists(s.Definitions, definitions) {
 		s.Definitions = definitions
@@ -74,20 +73,19 @@ func equalLists(a, b []jsontext.Value) bool {
 	return slices.EqualFunc(a, b, func(a, b jsontext.Value) bool { return bytes.Equal(a, b) })
 }
 
-// shareDefinitions returns the later list with the memory of equal definitions of the earlier list,
-// and copies of all other definitions. Otherwise single definitions would keep received pages in
-// memory.
+// shareDefinitions returns the later list. It reuses the memory of equal definitions in the earlier list and copies all
+// other definitions. Otherwise one definition would keep a whole received page in memory.
 func shareDefinitions(before, later []jsontext.Value) []jsontext.Value {
 	if equalLists(before, later) { // as after most lists
 		return before
 	}
-	known := make(map[string]jsontext.Value, len(before))
+	earlier := make(map[string]jsontext.Value, len(before))
 	for _, definition := range before {
-		known[string(definition)] = definition
+		earlier[string(definition)] = definition
 	}
 	shared := make([]jsontext.Value, len(later))
 	for i, definition := range later {
-		if shared[i] = known[string(definition)]; shared[i] == nil {
+		if shared[i] = earlier[string(definition)]; shared[i] == nil {
 			shared[i] = bytes.Clone(definition)
 		}
 	}

@@ -35,12 +35,11 @@ const (
 	attrState     = attribute.Key("promptweir.breaker.state")
 )
 
-// Metrics records the metrics and spans of one upstream. Attributes of metrics have few possible
-// values, such as names from the configuration. A prompt's name is an attribute of spans, never of
-// metrics.
+// Metrics records the metrics and spans of one upstream. Attributes of metrics have few possible values, such as names
+// from the configuration. So a prompt's name is an attribute of spans only.
 type Metrics struct {
 	tracer trace.Tracer
-	// silent is true if spans are not collected, so that none are started.
+	// silent is true if spans are not collected. Then Start starts none.
 	silent bool
 	// duration is the duration of a call, in seconds (mcp.client.operation.duration).
 	duration metric.Float64Histogram
@@ -49,8 +48,8 @@ type Metrics struct {
 	// connects counts attempts to connect.
 	connects metric.Int64Counter
 	common   []attribute.KeyValue
-	// succeeded are the attributes of a successful call by method. Making them for each call would
-	// cost more than the rest of the measurement.
+	// succeeded holds the attributes of a successful call by method. To make them for each call would cost more than the
+	// rest of the measurement.
 	succeeded map[string]metric.MeasurementOption
 }
 
@@ -108,13 +107,12 @@ type Measurement struct {
 	Begun          time.Time
 }
 
-// clientSpan are the options of every span. Making them each time would allocate.
+// clientSpan are the options of every span, shared to avoid an allocation for each span.
 var clientSpan = []trace.SpanStartOption{trace.WithSpanKind(trace.SpanKindClient)} //nolint:gochecknoglobals // a constant
 
-// sampled reports whether the span of a call may be sampled. It is not if the span of the gateway's
-// own request is not: all samplers of OTEL_TRACES_SAMPLER decide by the trace's id or the parent.
-// Such a call needs no span. The server then receives the id of the request's span, marked as not
-// sampled.
+// sampled reports whether the span of a call may be sampled. If the span of the gateway's own request is not sampled, the
+// span of its call would not be either: all samplers of OTEL_TRACES_SAMPLER decide by the trace's id or the parent. Such a
+// call needs no span. The server then receives the id of the request's span, marked as not sampled.
 func sampled(ctx context.Context) bool {
 	parent := trace.SpanContextFromContext(ctx)
 	return !parent.IsValid() || parent.IsSampled() || parent.IsRemote()
@@ -133,15 +131,14 @@ func (i *Metrics) Start(ctx context.Context, method, prompt string) (context.Con
 	}
 	m := Measurement{i, ctx, span, method, prompt, begun}
 	if !span.IsRecording() {
-		// Record looks up a sampled span in the context, through all contexts of the request. An
-		// empty context saves that.
+		// Record searches the context, and all its parents, for a sampled span. An empty context saves the search.
 		m.ctx = context.Background()
 	}
 	return ctx, m
 }
 
-// End ends the span of a call and records its duration. revision is empty without a result. err
-// wraps [context.Canceled] if the caller left.
+// End ends the span of a call and records its duration. revision is empty if there is no result. ended is the outcome of
+// err, which wraps [context.Canceled] if the caller left.
 func (m Measurement) End(revision string, ended client.Outcome, err error) {
 	label, failed := failureOf(ended, err)
 	attributes, ok := m.succeeded[m.method]
@@ -158,7 +155,7 @@ func (m Measurement) End(revision string, ended client.Outcome, err error) {
 	m.duration.Record(m.ctx, time.Since(m.Begun).Seconds(), attributes)
 }
 
-// describe sets all attributes of the span at once, because each time the span allocates room.
+// describe sets all attributes of the span at once, because each call of SetAttributes allocates memory.
 func (m Measurement) describe(revision string, failed []attribute.KeyValue) {
 	attributes := append(slices.Clip(m.common), AttrMethod.String(m.method))
 	if m.prompt != "" {
@@ -170,7 +167,7 @@ func (m Measurement) describe(revision string, failed []attribute.KeyValue) {
 	m.span.SetAttributes(append(attributes, failed...)...)
 }
 
-// failureOf returns the error.type of an error for metrics and spans, and all attributes: the
+// failureOf returns the error.type of an error, and the attributes that describe the error in metrics and spans: the
 // error.type, and the server's error code or the reason for the missing answer.
 func failureOf(o client.Outcome, err error) (label string, attributes []attribute.KeyValue) {
 	switch label = string(o.Reason); {

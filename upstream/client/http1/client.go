@@ -32,10 +32,10 @@ type Client struct {
 	// MaxIdle bounds the idle connections.
 	MaxIdle int
 
-	mu sync.Mutex // guards what follows
+	mu sync.Mutex // guards the fields below
 	// idle are the connections that no request uses, the most recently used one last.
 	idle []*conn
-	// round counts the calls of CloseIdle. Connections of earlier rounds are not kept.
+	// round counts the calls of CloseIdle. Connections of earlier rounds are closed after their request.
 	round int
 	// sweep closes connections that were idle for too long; nil if none is idle.
 	sweep *time.Timer
@@ -44,8 +44,8 @@ type Client struct {
 // Link is a new connection to the server, or to a proxy that forwards requests.
 type Link struct {
 	net.Conn
-	// Origin is the scheme and host of the server, if a proxy reads the requests. Fields are added
-	// to each request for that proxy.
+	// Origin is the scheme and host of the server if a proxy reads the requests, otherwise empty. Fields are added to
+	// each request, for the proxy.
 	Origin string
 	Fields Fields
 }
@@ -57,9 +57,9 @@ type Lazy interface {
 	Parent() context.Context
 }
 
-// Do sends a request and returns its response. The caller closes the response's body. A nil body
-// sends none. With fresh, the request uses a new connection and closes it afterwards. If ctx ends,
-// the [*Error] wraps its error. If ctx has ended before, or the head is not valid, nothing is sent.
+// Do sends a request and returns its response. The caller closes the response's body. body may be nil. With fresh, the
+// request uses a new connection, which is closed afterwards. If ctx ends, the [*Error] wraps the error of ctx. If ctx has
+// ended already, or the head or extra is invalid, Do sends nothing.
 func (c *Client) Do(ctx context.Context, head *Head, extra Fields, body []byte, fresh bool) (*http.Response, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -97,20 +97,19 @@ func (c *Client) Do(ctx context.Context, head *Head, extra Fields, body []byte, 
 	return response, nil
 }
 
-// isFarewell reports whether the response is a notice that the server closes an idle connection.
-// Its request was on its way at that moment and was not read (RFC 9110, section 15.5.9). Some
-// servers send 400 instead of 408.
+// isFarewell reports whether a response only announces that the server closes an idle connection (RFC 9110, section
+// 15.5.9). The server sent it before it read the request. Some servers send 400 instead of 408.
 func isFarewell(r *http.Response) bool {
 	return r.StatusCode == http.StatusRequestTimeout ||
 		r.StatusCode == http.StatusBadRequest && !strings.HasPrefix(r.Header.Get("Content-Type"), "application/json")
 }
 
-// connect returns a new connection.
+// connect returns a new connection, after the TLS handshake if the server has TLS.
 func (c *Client) connect(ctx context.Context) (*conn, error) {
 	link, err := c.Dial(ctx)
 	if err != nil {
 		if until, ok := ctx.Deadline(); ok && !time.Now().Before(until) {
-			<-ctx.Done() // its timer is due as well; the dial may notice either first
+			<-ctx.Done() // the dial may see the deadline before the timer of ctx fires
 			err = fmt.Errorf("%w: %w", ctx.Err(), err)
 		}
 		return nil, &Error{Step: Connect, cause: err}
@@ -133,7 +132,7 @@ func (c *Client) connect(ctx context.Context) (*conn, error) {
 	return made, nil
 }
 
-// take returns an idle connection, or nil.
+// take returns an idle connection, or nil if there is none. It closes idle connections that the server has ended.
 func (c *Client) take() *conn {
 	for {
 		c.mu.Lock()
@@ -142,17 +141,17 @@ func (c *Client) take() *conn {
 			c.mu.Unlock()
 			return nil
 		}
-		taken := c.idle[last]
+		idle := c.idle[last]
 		c.idle = slices.Delete(c.idle, last, last+1)
 		c.mu.Unlock()
-		if !taken.hasEnded() {
-			return taken
+		if !idle.hasEnded() {
+			return idle
 		}
-		_ = taken.link.Close()
+		_ = idle.link.Close()
 	}
 }
 
-// put keeps a connection for a later request, or closes it.
+// put keeps a connection for a later request. It closes the connection if enough are idle, or after CloseIdle.
 func (c *Client) put(idle *conn) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -199,7 +198,7 @@ func (c *Client) CloseIdle() {
 	}
 }
 
-// responseBody returns its connection to the client when it was read to its end.
+// responseBody releases its connection when it was read to its end or closed.
 type responseBody struct {
 	io.ReadCloser
 
@@ -223,7 +222,7 @@ func (b *responseBody) Close() error {
 	return nil
 }
 
-// end returns the connection only once. Afterwards another request may use it.
+// end releases the connection. It does so only once, because another request may use the connection afterwards.
 func (b *responseBody) end(isWhole bool) {
 	if !b.ended.Swap(true) {
 		b.conn.release(isWhole)

@@ -36,9 +36,9 @@ type conn struct {
 	link   *Link
 	// stream is the link, or TLS over it.
 	stream net.Conn
-	// out is the buffer of the previous request.
+	// out is the write buffer, with the previous request; nil after a large request.
 	out   []byte
-	round int
+	round int       // the client's round at the start of the connection
 	since time.Time // start of the idle time
 	// interrupt ends reads and writes in progress.
 	interrupt func()
@@ -46,8 +46,8 @@ type conn struct {
 	// socket, and on Windows.
 	hasInput func() bool
 
-	// The fields below belong to the current request. stop ends the wait for the end of its
-	// context, and reports false if the context has already ended.
+	// The fields below belong to the current request. stop ends the wait for the end of its context. It returns false
+	// if the context has already ended.
 	ctx    context.Context //nolint:containedctx // the request's
 	stop   func() bool
 	reader *bufio.Reader
@@ -79,7 +79,7 @@ func newConn(c *Client, link *Link) *conn {
 func (c *conn) begin(ctx context.Context) {
 	c.ctx, c.answered, c.headLeft = ctx, false, maxHead
 	until, _ := ctx.Deadline()
-	_ = c.stream.SetDeadline(until) // none for the zero time
+	_ = c.stream.SetDeadline(until) // the zero time means no deadline
 	if lazy, ok := ctx.(Lazy); ok {
 		ctx = lazy.Parent()
 	}
@@ -88,9 +88,8 @@ func (c *conn) begin(ctx context.Context) {
 	c.reader.Reset(c)
 }
 
-// release ends the use of the connection by a request. isWhole is true if the response was read to
-// its end. Only then is the connection kept, unless something else forbids it. Call release once
-// per request.
+// release ends a request, once. isWhole is true if the response was read to its end. If so, the connection is kept for the
+// next request, unless the context has ended, isLast is true or the server sent more. Otherwise it is closed.
 func (c *conn) release(isWhole bool) {
 	if isGone := !c.stop(); !isWhole || isGone || c.isLast || c.reader.Buffered() > 0 {
 		_ = c.link.Close() // a Read may be in progress, so the reader is not used again
@@ -126,9 +125,8 @@ func (c *conn) exchange(head *Head, extra Fields, body []byte) (*http.Response, 
 		c.out = nil
 	}
 	_, unwritten := c.stream.Write(out)
-	// Read the response even after a failed write. A server may respond and close before it has
-	// read all. Over TLS 1.3 the alert that refuses a certificate is there to be read (RFC 8446,
-	// section 4.4.2.4).
+	// Read the response even after a failed write. A server may respond and close before it has read the whole request.
+	// In TLS 1.3, the alert that refuses a client certificate arrives in this read (RFC 8446, section 4.4.2.4).
 	first, err := c.reader.Peek(1)
 	c.answered = err == nil
 	switch {
@@ -141,7 +139,7 @@ func (c *conn) exchange(head *Head, extra Fields, body []byte) (*http.Response, 
 	}
 	for range maxInformational + 1 {
 		buffered, _ := c.reader.Peek(c.reader.Buffered())
-		raw, _, isWhole := bytes.Cut(buffered, []byte("\r\n\r\n")) // before the buffer is overwritten
+		raw, _, isWhole := bytes.Cut(buffered, []byte("\r\n\r\n")) // ReadResponse overwrites the buffer
 		response, err := http.ReadResponse(c.reader, head.request)
 		switch {
 		case err != nil && c.headLeft == 0: // the error would be about an incomplete line
@@ -154,10 +152,10 @@ func (c *conn) exchange(head *Head, extra Fields, body []byte) (*http.Response, 
 			continue
 		}
 		c.headLeft = -1
-		// With two lengths, a proxy in between may believe the other one (RFC 9112, section 6.3).
+		// With Content-Length and chunks, a proxy in between may have used the other length (RFC 9112, section 6.3).
 		isDoubtful := response.ContentLength < 0 && (!isWhole || hasLength(raw))
 		c.isLast = c.isLast || unwritten != nil || response.Close || response.Proto != "HTTP/1.1" || isDoubtful
-		return response, nil //nolint:nilerr // the answer counts, also to a request that was not written whole
+		return response, nil //nolint:nilerr // the response is valid even if the request was not written completely
 	}
 	return nil, errInformation
 }
@@ -192,7 +190,7 @@ func (c *conn) rearm() error {
 		return c.stream.SetReadDeadline(until)
 	}
 	if _, ok := c.ctx.(Lazy); !ok {
-		<-c.ctx.Done() // its timer is due as well
+		<-c.ctx.Done() // its timer fires at the same deadline
 	}
 	return c.ctx.Err()
 }

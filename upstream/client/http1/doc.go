@@ -1,7 +1,6 @@
-// Package http1 is a client of HTTP/1.1 (RFC 9112) for one server. An [http.Transport] passes each
-// request through two goroutines of the connection, and builds a new head for it. This client
-// writes the request and reads the response on the caller's goroutine, and many requests share one
-// head:
+// Package http1 is an HTTP/1.1 client (RFC 9112) for one server. It is faster than an [http.Transport], which passes each
+// request through two goroutines of the connection and builds a new head for it. This client writes the request and reads
+// the response on the caller's goroutine, and many requests share one head:
 //
 //	Client.Do ──▶ take ──▶ an idle connection, unless the server has closed it or sent something
 //	              │ none
@@ -14,6 +13,6 @@
 //	              ▼
 //	    Response.Body ──▶ at its end: release ──▶ keep the connection idle, or close it
 //
-// A connection is used again only if the end of the response was marked and read, and nothing
-// followed it. In any doubt it is closed. So one request never receives the response of another.
+// A connection is reused only if the response has a marked end, was read to that end, and nothing followed it. In case of
+// doubt it is closed. So a request never receives the response to another request.
 package http1

@@ -28,9 +28,8 @@ const (
 // Error is the failure of a request before the head of its response was complete.
 type Error struct {
 	Step Step
-	// IsReused is true if the connection was kept from an earlier request. HasAnswer is true if
-	// some of the response had arrived. If only IsReused is true, the server has probably closed
-	// the idle connection without reading the request.
+	// IsReused is true if an earlier request used the same connection. HasAnswer is true if part of the response had
+	// arrived. If only IsReused is true, the server has probably closed the idle connection without reading the request.
 	IsReused, HasAnswer bool
 
 	cause error

@@ -42,14 +42,14 @@ func (f *Fields) Add(name, value string) {
 
 // Head is the method, URL and header fields of many requests. It is immutable.
 type Head struct {
-	// request holds the method and URL. ReadResponse and [http.Response.Request] need it.
+	// request holds the method and URL, for http.ReadResponse and [http.Response.Request].
 	request *http.Request
 	target  string
 	fields  Fields
 }
 
-// NewHead returns the head of requests to a URL. It adds Host, and keeps no reference to header.
-// [Head.Append] adds Content-Length.
+// NewHead returns the head of requests to a URL. It adds Host; [Head.Append] adds Content-Length. It copies header. If the
+// URL or a field is invalid, [Client.Do] returns the error.
 func NewHead(method string, u *url.URL, header http.Header) *Head {
 	h := &Head{request: &http.Request{Method: method, URL: u, Host: u.Host, Header: http.Header{}}, target: u.RequestURI()}
 	host, err := httpguts.PunycodeHostPort(u.Host)
@@ -68,8 +68,8 @@ func NewHead(method string, u *url.URL, header http.Header) *Head {
 // URL returns the URL. Do not change it.
 func (h *Head) URL() *url.URL { return h.request.URL }
 
-// Append appends a request in the form in which it is sent over a link. extra are fields of this
-// request only.
+// Append appends the bytes of a request over a link. extra are the fields of this request only. A nil body adds no
+// Content-Length.
 func (h *Head) Append(out []byte, over *Link, extra Fields, body []byte) ([]byte, error) {
 	if err := cmp.Or(h.fields.err, over.Fields.err, extra.err); err != nil {
 		return out, err
