@@ -60,8 +60,8 @@ func link(t *testing.T, target, path string) {
 	}
 }
 
-// places returns where the teams of a configuration were found, relative to dir.
-func places(t *testing.T, dir string) []string {
+// wantPlaces checks where the teams of a configuration were found, relative to dir.
+func wantPlaces(t *testing.T, dir string, want ...string) {
 	t.Helper()
 	var found []string
 	for _, b := range readPath(t, dir).Blocks("team") {
@@ -71,7 +71,9 @@ func places(t *testing.T, dir string) []string {
 		}
 		found = append(found, relative)
 	}
-	return found
+	if diff := cmp.Diff(want, found); diff != "" {
+		t.Errorf("files (-want +got):\n%s", diff)
+	}
 }
 
 func TestReadPath_ReadsFoldersRecursivelyInOrder(t *testing.T) {
@@ -87,9 +89,7 @@ func TestReadPath_ReadsFoldersRecursivelyInOrder(t *testing.T) {
 		"prompts.lock.hcl", "broken",
 		"README.md", "broken",
 	)
-	if diff := cmp.Diff([]string{"a/deep/er/x.hcl", "a/z.hcl", "b.hcl", "c.hcl"}, places(t, dir)); diff != "" {
-		t.Errorf("files (-want +got):\n%s", diff)
-	}
+	wantPlaces(t, dir, "a/deep/er/x.hcl", "a/z.hcl", "b.hcl", "c.hcl")
 }
 
 func TestReadPath_LoadsAConfigMapOnce(t *testing.T) {
@@ -97,9 +97,7 @@ func TestReadPath_LoadsAConfigMapOnce(t *testing.T) {
 	link(t, "..2026_01_31", filepath.Join(dir, "..data"))
 	link(t, "..data/a.hcl", filepath.Join(dir, "a.hcl"))
 	link(t, "..data/b.hcl", filepath.Join(dir, "b.hcl"))
-	if diff := cmp.Diff([]string{"a.hcl", "b.hcl"}, places(t, dir)); diff != "" {
-		t.Errorf("files (-want +got):\n%s", diff)
-	}
+	wantPlaces(t, dir, "a.hcl", "b.hcl")
 }
 
 func TestReadPath_FollowsLinksOnce(t *testing.T) {
@@ -108,9 +106,7 @@ func TestReadPath_FollowsLinksOnce(t *testing.T) {
 	link(t, "a.hcl", filepath.Join(dir, "again.hcl"))
 	link(t, ".other", filepath.Join(dir, "other"))
 	link(t, "nowhere", filepath.Join(dir, "dangling"))
-	if diff := cmp.Diff([]string{"a.hcl", "other/o.hcl"}, places(t, dir)); diff != "" {
-		t.Errorf("files (-want +got):\n%s", diff)
-	}
+	wantPlaces(t, dir, "a.hcl", "other/o.hcl")
 }
 
 // Not what another team's folder, or the platform's file, is known by.
