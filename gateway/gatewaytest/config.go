@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/promptweir/promptweir/config"
+	"github.com/promptweir/promptweir/upstream/upstreamtest"
 )
 
 // Load reads a configuration as the command line does. In the text, %KEY% stands for a cursor key.
@@ -28,15 +29,7 @@ func LoadLocked(tb testing.TB, text string, lock config.Lock) *config.Config {
 			tb.Fatal(err)
 		}
 	}
-	text = strings.ReplaceAll(text, "%KEY%", strings.Repeat("QUJD", 10)+"QUI=")
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		tb.Fatal(err)
-	}
-	cfg, diags := config.Load(path, config.Options{})
-	if err := diags.Err(); err != nil {
-		tb.Fatalf("%v\n%s", err, text)
-	}
-	return cfg
+	return upstreamtest.Load(tb, path, text)
 }
 
 // Team returns a team block with an upstream for each peer, and with more as the rest of its text.

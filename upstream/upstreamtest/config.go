@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"runtime/debug"
+	"strings"
 	"testing"
 	"time"
 
@@ -70,6 +71,20 @@ func Eventually(tb testing.TB, what string, holds func() bool) {
 			tb.Fatalf("after %s still not: %s", eventually, what)
 		}
 	}
+}
+
+// Load writes a configuration to a file, and reads it as the command line does. In the text, %KEY% stands for a cursor key.
+func Load(tb testing.TB, path, text string) *config.Config {
+	tb.Helper()
+	text = strings.ReplaceAll(text, "%KEY%", strings.Repeat("QUJD", 10)+"QUI=")
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		tb.Fatal(err)
+	}
+	cfg, diags := config.Load(path, config.Options{})
+	if err := diags.Err(); err != nil {
+		tb.Fatalf("%v\n%s", err, text)
+	}
+	return cfg
 }
 
 // Object parses a JSON object.

@@ -1,14 +1,13 @@
 package snapshottest
 
 import (
-	"os"
 	"path/filepath"
-	"strings"
 	"sync"
 	"testing"
 
 	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/gateway/publish"
+	"github.com/promptweir/promptweir/upstream/upstreamtest"
 )
 
 // Upstreams are servers by the labels of their upstream blocks. One that is missing is never
@@ -52,20 +51,7 @@ func NewConfig(tb testing.TB, cfg *config.Config, opts publish.Options, upstream
 // Load reads a configuration as [New] does.
 func Load(tb testing.TB, text string) *config.Config {
 	tb.Helper()
-	return load(tb, filepath.Join(tb.TempDir(), "gateway.hcl"), text)
-}
-
-func load(tb testing.TB, path, text string) *config.Config {
-	tb.Helper()
-	text = strings.ReplaceAll(text, "%KEY%", strings.Repeat("QUJD", 10)+"QUI=")
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		tb.Fatal(err)
-	}
-	cfg, diags := config.Load(path, config.Options{})
-	if err := diags.Err(); err != nil {
-		tb.Fatalf("%v\n%s", err, text)
-	}
-	return cfg
+	return upstreamtest.Load(tb, filepath.Join(tb.TempDir(), "gateway.hcl"), text)
 }
 
 // Start runs the publisher until the test ends.
@@ -86,7 +72,7 @@ func (p *Publisher) Start() {
 func (p *Publisher) Reload(text string) {
 	p.tb.Helper()
 	p.Start()
-	next, err := p.NewGeneration(load(p.tb, p.path, text))
+	next, err := p.NewGeneration(upstreamtest.Load(p.tb, p.path, text))
 	if err == nil {
 		_, err = p.Replace(p.tb.Context(), next)
 	}
