@@ -189,7 +189,7 @@ func (d *Dialer) visibleURL() *url.URL {
 	if d.server.URL == "" || d.server.URL != d.server.Address() {
 		return nil
 	}
-	u, _ := url.Parse(d.server.URL) // nil for an error
+	u, _ := url.Parse(d.server.URL) // nil after an error
 	return u
 }
 

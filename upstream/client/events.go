@@ -282,7 +282,7 @@ func (t *httpTransport) getStream(
 		case status == http.StatusNotFound && t.sessionID() != "" && want.id == "":
 			t.lose()
 			return ErrSessionLost
-		// These statuses are temporary. After any other status, the gateway does not ask for a stream again.
+		// These statuses are temporary: the stream is requested again.
 		case status == http.StatusTooManyRequests, status >= http.StatusInternalServerError:
 			return came.statusError()
 		case status == http.StatusConflict && p.opened:

@@ -30,8 +30,8 @@ const (
 	// repeatTimeout is the time within which a connection must break for its request to be repeated. Later, the server
 	// may already have worked on the request.
 	repeatTimeout = time.Second
-	// maxDrained and drainTimeout bound, in bytes and time, the reading of the rest of a body. The connection can be
-	// reused only after that.
+	// maxDrained and drainTimeout bound, in bytes and time, the rest of a body that is read so that the connection can
+	// be reused.
 	maxDrained   = 64 << 10
 	drainTimeout = 20 * time.Millisecond
 	// usualBody is the initial size of the buffer for a body of unknown length, in bytes.

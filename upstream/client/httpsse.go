@@ -26,7 +26,7 @@ type sseTransport struct {
 	mux
 	http *httpSession
 
-	// opened is closed once endpoint is known. Messages can be sent from then on.
+	// opened is closed once endpoint is set. Messages can be sent from then on.
 	opened   chan struct{}
 	endpoint *url.URL // nil before the first endpoint event
 	// hangUp ends the stream.

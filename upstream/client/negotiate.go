@@ -40,7 +40,7 @@ type agreement struct {
 //
 //	protocol = a revision      speak that one
 //	server/discover answered   modern: the newest revision that both support
-//	a modern error             modern; initialize only if the error lists no modern revision that is known here
+//	a modern error             modern; initialize only if the error lists no modern revision that the gateway supports
 //	any other error, silence   legacy: initialize
 //	HTTP refuses that too      HTTP+SSE, unless the transport is configured, see [Dialer.Connect]
 //	no answer at all           give up, over HTTP; a child process that exited is started again, without the probe
@@ -212,8 +212,7 @@ func mayBeSSE(err error) bool {
 	return status.Status >= http.StatusBadRequest
 }
 
-// Declared are the capabilities that a server declared at the start of a session, as far as they
-// concern prompts and skills.
+// Declared are the capabilities for prompts and skills that a server declared at the start of a session.
 type Declared struct {
 	Prompts, Completions, Logging, Skills bool
 	// Notifies is true if the server sends list_changed for its prompts.

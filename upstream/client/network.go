@@ -13,7 +13,7 @@ import (
 	"github.com/promptweir/promptweir/upstream/system"
 )
 
-// dialTimeout bounds the TCP connect, and separately the TLS handshake and the name resolution for a proxy.
+// dialTimeout bounds each TCP connect, the name resolution for a proxy, and the TLS handshake with a token endpoint.
 const dialTimeout = 5 * time.Second
 
 // newDialer returns a dialer that refuses the addresses for which dialGuard returns an error. dialGuard may be nil.

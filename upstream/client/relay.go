@@ -22,8 +22,8 @@ type Relay struct {
 	// Capabilities is the object with the client's declared capabilities. If nil, the object in
 	// _meta applies.
 	Capabilities jsontext.Value
-	// Caller identifies the client, so that one client cannot hold all sessions on which calls take
-	// turns. All calls with an empty Caller count as one client.
+	// Caller identifies the client, so that one client cannot hold all sessions that serve one call at a time. All calls
+	// with an empty Caller count as one client.
 	Caller string
 	// Reply passes a server request (elicitation, sampling, roots) to the client. It returns the
 	// reply, or a [*wire.Error] to refuse the request, soon after ctx has ended at the latest. If
@@ -59,7 +59,7 @@ type relays struct {
 	mu sync.Mutex // guards the fields below, and some fields of each call
 	// calls are the calls in flight with a relay, by request id, which is also the progress token.
 	calls map[int64]*relayedCall
-	// begun counts all calls of the session.
+	// begun counts the calls with a relay since the session began.
 	begun int
 	// pending cancels the server requests that wait for a reply, by the server's id.
 	pending map[string]context.CancelFunc
@@ -79,7 +79,7 @@ type relayedCall struct {
 	// The lock of relays guards the fields below.
 	pending int
 	ended   bool
-	urls    []string // ids of the elicitations by URL, except those that were refused
+	urls    []string // ids of the elicitations by URL, except the refused ones
 }
 
 // begin registers a call. The caller calls its end method.
@@ -151,9 +151,9 @@ func (rs *relays) refuse(id jsontext.Value, err *wire.Error) {
 	rs.outbox.post(wire.AppendError(nil, slices.Clone(id), err))
 }
 
-// soleCall returns the only call in flight, for a message that is not tied to a call. It returns nil if the message may
-// belong to another call: several calls are in flight, a shared session has had an earlier call, or a call was abandoned.
-// It also returns nil if the session's options do not allow relays.
+// soleCall returns the only call in flight with a relay, for a message that is not tied to a call. It returns nil if the
+// message may belong to another call: several relayed calls are in flight, a shared session has had an earlier one, or a
+// call was abandoned. It also returns nil if the session's options do not allow relays.
 func (rs *relays) soleCall() *relayedCall {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
@@ -199,7 +199,7 @@ func (c *relayedCall) passOn(m *wire.Message) bool {
 		})
 		c.replied(id, elicitation, err)
 		switch {
-		case c.ctx.Err() != nil: // the delivery has its own timeout
+		case c.ctx.Err() != nil: // the outbox sends the refusal, whose timeout does not depend on c.ctx
 			rs.refuse(jsontext.Value(id), wire.NewError(wire.InternalError, "The client's "+
 				"request has ended"))
 		case ctx.Err() == nil: // otherwise the server cancelled its request
@@ -302,8 +302,7 @@ const (
 	maxBackground = 64
 )
 
-// outbox sends messages in the background, so that neither a caller that has left nor the reader of
-// a transport waits for them.
+// outbox sends messages in the background, so that neither a call that has ended nor the reader of a transport is delayed.
 type outbox struct {
 	send   func(ctx context.Context, message []byte) error
 	logger *slog.Logger

@@ -22,7 +22,7 @@ type Session struct {
 	Revision string
 	// Declared are the capabilities that the server declared.
 	Declared Declared
-	// Promptless explains why the server has no prompts and no skills that are served; nil otherwise.
+	// Promptless explains why the server offers neither prompts nor served skills; nil if it offers some.
 	Promptless *Cause
 
 	dialer     *Dialer

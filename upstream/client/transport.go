@@ -74,7 +74,7 @@ type mux struct {
 	pending map[string]awaited
 }
 
-// awaited is a request without a response so far.
+// awaited is a request that waits for its response.
 type awaited struct {
 	method   string
 	response chan muxResponse

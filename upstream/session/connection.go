@@ -11,8 +11,8 @@ import (
 	"github.com/promptweir/promptweir/upstream/client"
 )
 
-// Connection is a session with a server and everything that ends with the session. While there is no session, the
-// current Connection has none.
+// Connection is a session with a server and everything that ends with the session. It also represents a time without a
+// session.
 type Connection struct {
 	// Session is nil while there is no session. Legacy is nil if the session is of the legacy era, or if its revision
 	// is configured.

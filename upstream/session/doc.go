@@ -20,7 +20,7 @@
 //     session is lost. The pool opens sessions for clients that can be asked or that request log
 //     messages.
 //   - A [State] is immutable. Only update publishes the next state: PublishCalls for problems of
-//     calls, the goroutines of this package for the rest. [Server.OnLink] receives each begin and
+//     calls, the goroutines of this package for all other changes. [Server.OnLink] receives each begin and
 //     end of a session.
 //   - Of the methods for calls, only Await, Acquire and Prove wait, at most until their context ends.
 //   - Only a list proves that a session works. One proof is made at a time, and all failed requests wait for its result.

@@ -223,7 +223,7 @@ func (l *lister) list(ctx context.Context) (bytes int, _ error) {
 	case err != nil:
 		return list.Bytes, l.refused(ctx, err)
 	}
-	if !l.listed { // one record per session, once all of it is known
+	if !l.listed { // one record per session, after its first list
 		up.logger.InfoContext(ctx, "upstream connected",
 			slog.Int("prompts", len(list.Definitions)), slog.String("revision", s.Revision))
 	}

@@ -33,7 +33,7 @@ const (
 var ErrPoolExhausted = errors.New("the maximum number of calls is in flight: each call that may ask its client for " +
 	"input needs a session of its own")
 
-// pool holds the sessions besides the primary session, for clients that can be asked for input or
+// pool holds the sessions in addition to the primary session, for clients that can be asked for input or
 // that request log messages. A legacy server learns the client's capabilities at the start of a
 // session, so each set of capabilities has its own sessions, which are opened when first needed:
 //
@@ -137,7 +137,7 @@ func (p *pool) needed(relay *client.Relay) (set wire.Capabilities, needed bool) 
 }
 
 // tryAcquire returns a free session, or begins to open one if that is allowed. changed is closed
-// when another try may succeed; it is nil if none will. isFirst is true for the first try of a call.
+// when another try may succeed; it is nil if no other try can succeed. isFirst is true for the first try of a call.
 func (p *pool) tryAcquire(
 	set wire.Capabilities, caller string, isFirst bool,
 ) (free *pooledSession, opening bool, changed <-chan struct{}) {
@@ -183,7 +183,7 @@ func (p *pool) tryAcquire(
 }
 
 // heldLocked returns the number of exclusive sessions of a set that a caller holds. All unknown callers count as one
-// caller, because they could hold all sessions otherwise.
+// caller; otherwise they could hold all sessions.
 func (p *pool) heldLocked(set wire.Capabilities, caller string) (n int) {
 	for _, s := range p.all {
 		if s.exclusive && s.calls > 0 && s.set == set && s.caller == caller {
@@ -295,11 +295,10 @@ func (p *pool) idleLocked(s *pooledSession) {
 
 // release returns a session to the pool after a call.
 func (p *pool) release(s *pooledSession, lost bool) {
-	abandoned := s.session.Abandoned() // has its own lock
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	switch {
-	case lost, s.exclusive && abandoned:
+	case lost, s.exclusive && s.session.Abandoned():
 		p.dropLocked(s)
 	case !s.exclusive:
 		switch s.calls--; {

@@ -98,7 +98,7 @@ func (s *Server) connect(ctx context.Context) (listed bool, err error) {
 	return s.serve(ctx, l)
 }
 
-// openFirst opens a session if decide has not opened the next session.
+// openFirst opens a session. While the attempt takes longer than usual, the server counts as down.
 func (s *Server) openFirst(ctx context.Context) (*lister, error) {
 	slowAfter := min(max(2*s.upstream.Timeout, leastSlow), mostSlow)
 	slow := time.AfterFunc(slowAfter, func() { s.markLate(ctx, false, s.dialer.SlowStart(slowAfter)) })
