@@ -140,9 +140,18 @@ func (x *mux) dispatch(raw []byte) error {
 }
 
 func (x *mux) deliver(raw []byte) error {
-	messages, err := x.parse(raw)
+	messages, err := wire.ParseAll(raw, x.revision())
 	if err != nil {
-		return err
+		ids := wire.ClaimedIDs(raw)
+		if len(ids) != 1 { // a batch is never the response to a list
+			return err
+		}
+		x.mu.Lock()
+		method := x.pending[wire.CanonicalID(ids[0])].method
+		x.mu.Unlock()
+		if messages, err = parseTolerantly(raw, method, err); err != nil {
+			return err
+		}
 	}
 	x.idleTime.reset()
 	for i := range messages {
@@ -153,22 +162,6 @@ func (x *mux) deliver(raw []byte) error {
 		}
 	}
 	return nil
-}
-
-// parse parses one JSON text from the stream.
-func (x *mux) parse(raw []byte) ([]wire.Message, error) {
-	messages, err := wire.ParseAll(raw, x.revision())
-	if err == nil {
-		return messages, nil
-	}
-	ids := wire.ClaimedIDs(raw)
-	if len(ids) != 1 { // a batch is never the response to a list
-		return nil, err
-	}
-	x.mu.Lock()
-	method := x.pending[wire.CanonicalID(ids[0])].method
-	x.mu.Unlock()
-	return parseTolerantly(raw, method, err)
 }
 
 // parseTolerantly parses a text that ParseAll has refused, if it is the response to a list. The result includes invalid
