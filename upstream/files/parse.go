@@ -130,6 +130,9 @@ func (p *parser) prompt(texts bool) (prompt *Prompt, err error) {
 	if p.sign.format == "" {
 		p.sign.format = formatIn(d)
 	}
+	if start := strings.TrimLeft(d.text, " \t\r\n"); d.front == "" && start != d.text && strings.HasPrefix(start, "---") {
+		p.report.doubtful(p.path, 1, "Front matter is text", "the front matter begins in the first line of a file; remove the empty lines before it")
+	}
 	switch isForeign := p.sign.isForeign(); {
 	case !isForeign && d.flaw() != nil:
 		return nil, d.flaw()
