@@ -201,6 +201,9 @@ func For(endpoint, name string, access Access, r Registration, variants ...confi
 // returns the endpoint, and a sentence with the setting that turns the variant on.
 func fitting(endpoint string, variant config.Variant, on []config.Variant) (url, next string) {
 	url = endpoint + "/" + string(variant)
+	if strings.HasSuffix(endpoint, "/"+string(variant)) {
+		url, on = endpoint, []config.Variant{variant}
+	}
 	if !slices.Contains(on, variant) {
 		return endpoint, " With variants = [\"" + string(variant) + "\"] in the gateway block, use " + url + "."
 	}

@@ -130,6 +130,11 @@ func TestFor_PointsAtTheFittingVariant(t *testing.T) {
 			t.Errorf("%+v\n%+v", on[i], off[i])
 		}
 	}
+	for _, c := range For(endpoint+"/tools", "p", Open, Registration{}) {
+		if strings.Contains(c.Text+c.Then, "/tools/tools") {
+			t.Errorf("the URL of a variant is that of an endpoint: %+v", c)
+		}
+	}
 	w := httptest.NewRecorder()
 	ServePage(w, endpoint, Open, Registration{}, config.VariantFlat)
 	if page := w.Body.String(); !strings.Contains(page, endpoint+"/flat&#34;") || !strings.Contains(page, `<code id="endpoint">`+endpoint+"</code>") {
