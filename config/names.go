@@ -30,6 +30,8 @@ type namespace struct {
 type claim struct {
 	prefix, team string
 	at           hcl.Range
+	// isLabel is true if the prefix is the label of an upstream.
+	isLabel bool
 }
 
 // owner returns the claim of a name's longest prefix. A name without any other prefix has the empty
@@ -84,7 +86,7 @@ func (n *namespace) decodePrefix(b *hclread.Block, u *Upstream, g *grants) {
 		b.Invalid("prefix", hclread.Text{Value: u.Prefix, At: at}, err)
 		return
 	}
-	n.claim(b.Reader, claim{u.Prefix, u.Team, at})
+	n.claim(b.Reader, claim{u.Prefix, u.Team, at, !b.Has("prefix")})
 }
 
 // prefixOf returns the prefix of a new name in a prompt block: the longest prefix of an upstream,
@@ -109,7 +111,7 @@ func (n *namespace) claim(r *hclread.Reader, c claim) {
 		r.Error(c.at, summaryPrefixTaken, "%q is a prefix of team %q (%s); set prefix to something else.",
 			c.prefix, other.team, placeOf(other.at))
 	}
-	if first.team == c.team {
+	if first.team == c.team || first.isLabel && c.isLabel && first.prefix == c.prefix { // equal labels are reported as duplicates
 		return
 	}
 	report(c, first)

@@ -72,7 +72,7 @@ func (s *scope) warnUnset(expr hclsyntax.Expression) {
 		for _, at := range envCalls(expr, name) {
 			s.Report(&hcl.Diagnostic{
 				Severity: hcl.DiagWarning, Summary: "Environment variable not set", Subject: &at, Extra: unsetVariable{},
-				Detail: name + " is not set and has no default; serve will refuse to start without it.",
+				Detail: fmt.Sprintf("%s is not set and has no default; for serve, that is an error in this file. Set it, or write env(%q, \"DEFAULT\").", name, name),
 			})
 		}
 	}

@@ -252,7 +252,7 @@ func Sentence(err error) string {
 
 // nearest returns the known name of which name is probably a misspelling, or "".
 func nearest(name string, known []string) string {
-	best, limit := "", len(name)/3+1 // one typo, and another one for every three letters
+	best, limit := "", max(1, len(name)/3) // one typo for every three letters
 	for _, k := range known {
 		// A distance of len(k) means that no letter matches.
 		if d := distance(name, k); d <= limit && d < len(k) {

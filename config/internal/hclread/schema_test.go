@@ -24,6 +24,7 @@ func TestSuggest_NamesTheNearest(t *testing.T) {
 		"explian":  `. Did you mean "explain"?`,
 		"inti":     `. Did you mean "init"?`,
 		"li":       ".",
+		"leek":     ".", // two typos in four letters
 		"":         ".",
 		"serve":    ".",
 	} {
