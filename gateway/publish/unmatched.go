@@ -8,6 +8,7 @@ import (
 	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/gateway/catalog"
 	"github.com/promptweir/promptweir/gateway/snapshot"
+	"github.com/promptweir/promptweir/upstream/files"
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
@@ -74,7 +75,9 @@ func (u *unmatched) report(kind string, rule *config.Rule, p config.Pattern, nam
 		if !p.CanStartWith(source.Exposed(u.in.Config.Gateway.Separator, skill)) {
 			continue
 		}
-		if at, known := u.in.Index(u.upstreams[i].Name); !known || !u.in.Listed(at) {
+		at, known := u.in.Index(u.upstreams[i].Name)
+		// A broken file may have the prompt that the pattern names.
+		if !known || !u.in.Listed(at) || slices.ContainsFunc(u.in.ProblemsOf(at, u.in.States[at]), files.Problem.IsBroken) {
 			return
 		}
 		owners = append(owners, ownerOf(&u.upstreams[i]))

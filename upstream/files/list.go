@@ -33,7 +33,7 @@ func (l *List) Prompt(name string) *Prompt { return l.byName[name] }
 
 // Broken returns the problems of files that cannot be served in their current form.
 func (l *List) Broken() []Problem {
-	return slices.DeleteFunc(slices.Clone(l.Problems), func(p Problem) bool { return p.Severity != Broken })
+	return slices.DeleteFunc(slices.Clone(l.Problems), func(p Problem) bool { return !p.IsBroken() })
 }
 
 // DuplicateName is the summary for a file whose prompt has the same name as another file's prompt.

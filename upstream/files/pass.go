@@ -111,7 +111,7 @@ func (p *pass) read(key entryKey, before *entry) *entry {
 	p.inputs, p.isForeign = nil, key.isForeign()
 	prompt, problems := parse(key, p, func(file string) string { return onDisk(p.team.source, file) })
 	next := &entry{prompt: prompt, problems: slices.Clip(problems), inputs: slices.Clip(p.inputs)}
-	isBroken := slices.ContainsFunc(problems, func(p Problem) bool { return p.Severity == Broken })
+	isBroken := slices.ContainsFunc(problems, Problem.IsBroken)
 	if before != nil && before.prompt != nil && (isBroken || prompt != nil && before.prompt.same(prompt)) {
 		// Keep the pointer of an equal prompt: the block compares pointers to recognise an
 		// unchanged list.

@@ -46,6 +46,9 @@ type Problem struct { //nolint:errname // most problems are reported, not return
 // String returns a problem in one line.
 func (p Problem) String() string { return fmt.Sprintf("%s: %s: %s", p.Place(), p.Summary, p.Detail) }
 
+// IsBroken reports whether the file cannot be served.
+func (p Problem) IsBroken() bool { return p.Severity == Broken }
+
 // Place returns the location of a problem as PATH:LINE, or PATH for the whole file.
 func (p Problem) Place() string {
 	if p.Line == 0 {
