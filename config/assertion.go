@@ -73,13 +73,6 @@ type assertions struct {
 	audiences map[string]*Upstream
 }
 
-func newAssertions(r *hclread.Reader) *assertions {
-	return &assertions{
-		signs:     len(r.Blocks("gateway")) == 0 && r.Broken() || r.Has("gateway", "signing_keys") && r.Has("gateway", "public_url"),
-		audiences: map[string]*Upstream{},
-	}
-}
-
 // decodeAssertion decodes an assertion block. Call it after the URL and the Headers of u are set.
 func decodeAssertion(b *hclread.Block, u *Upstream, r reach) *Assertion {
 	a := newAssertion()

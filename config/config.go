@@ -214,7 +214,10 @@ func (d *decoder) config() *Config {
 	d.names = namespace{separator: cfg.Gateway.Separator, owners: map[string]claim{}, contested: map[string]bool{}}
 	// An upstream's address must not be the address of a listener.
 	d.listeners = newListeners(d.Reader, cfg)
-	d.assertions = newAssertions(d.Reader)
+	d.assertions = &assertions{
+		signs:     len(d.Blocks("gateway")) == 0 && d.Broken() || d.Has("gateway", "signing_keys") && d.Has("gateway", "public_url"),
+		audiences: map[string]*Upstream{},
+	}
 	for _, b := range d.Blocks("hide") {
 		cfg.Hides = append(cfg.Hides, decodeHide(b))
 	}

@@ -97,13 +97,6 @@ type keys struct {
 	probe string
 }
 
-func newKeys(sealer *seal.Sealer) *keys {
-	return &keys{
-		principal: sealer.MAC("cluster principal"), limits: sealer.MAC("cluster limit"),
-		probe: "promptweir:probe:" + hash(sealer.MAC("cluster probe"), "probe"),
-	}
-}
-
 // hash returns 128 bits of a keyed hash, in hexadecimal digits.
 func hash(m *seal.MAC, value string) string {
 	return string(m.AppendHex(make([]byte, 0, 64), []byte(value))[:32])

@@ -97,17 +97,14 @@ func newAdmissionChain(s *snapshot.Snapshot, c catalog.Candidate, prompt *catalo
 	}
 	chain.addOverride()
 	chain.addLock()
-	chain.addName()
-	chain.addScreens()
-	chain.addLinks()
-	return chain
-}
-
-// addLinks adds a step if clients can read the links in the prompt's results.
-func (c *admissionChain) addLinks() {
-	if at, ok := c.snapshot.Index(c.source.Upstream); ok && c.snapshot.Upstreams[at].Resources == config.ResourcesLinked {
-		c.addStep(c.source.Place, false, `resources = "linked": whoever sees it can read what its results link to`)
+	if strings.ContainsFunc(chain.name, config.IsInvisible) {
+		chain.addStep(chain.source.Place, true, "its name has invisible characters, so it is left out")
 	}
+	chain.addScreens()
+	if at, ok := chain.snapshot.Index(chain.source.Upstream); ok && chain.snapshot.Upstreams[at].Resources == config.ResourcesLinked {
+		chain.addStep(chain.source.Place, false, `resources = "linked": whoever sees it can read what its results link to`)
+	}
+	return chain
 }
 
 func (c *admissionChain) add(place config.Place, leavesOut bool, format string, args ...any) {
@@ -202,13 +199,6 @@ func (c *admissionChain) addLock() {
 			"%s, so %s", lock.Mode, config.LockFile, outcome)
 	default:
 		c.add(lock.Place, false, "lock = %q: its definition is the one in %s", lock.Mode, config.LockFile)
-	}
-}
-
-// addName adds a step that leaves the prompt out if its name has invisible characters.
-func (c *admissionChain) addName() {
-	if strings.ContainsFunc(c.name, config.IsInvisible) {
-		c.addStep(c.source.Place, true, "its name has invisible characters, so it is left out")
 	}
 }
 

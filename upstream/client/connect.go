@@ -177,7 +177,7 @@ func (d *Dialer) newTransport(server config.Upstream) (transport, error) {
 		d.output.Store(&child.output)
 		return child, nil
 	case config.SSE:
-		return newSSETransport(d.http, d.logger), nil
+		return &sseTransport{http: &httpSession{httpClient: d.http}, mux: newMux(d.logger), opened: make(chan struct{})}, nil
 	default:
 		return newHTTPTransport(d.http, d.logger), nil
 	}

@@ -34,10 +34,6 @@ type sseTransport struct {
 	reading sync.WaitGroup
 }
 
-func newSSETransport(client *httpClient, logger *slog.Logger) *sseTransport {
-	return &sseTransport{http: &httpSession{httpClient: client}, mux: newMux(logger), opened: make(chan struct{})}
-}
-
 func (t *sseTransport) start(receive func(*wire.Message)) {
 	t.receive = receive
 	// Do not use the handshake's context: the stream ends when the transport is closed.

@@ -172,7 +172,8 @@ func (r *Reader) Absent(blockType string) *Block {
 
 func (r *Reader) open(b *hclsyntax.Block) *Block {
 	schema, _ := r.schema.block(b.Type)
-	return &Block{Reader: r, hcl: b, schema: schema.Schema, scope: newScope(r, b.DefRange())}
+	file := b.DefRange().Filename
+	return &Block{Reader: r, hcl: b, schema: schema.Schema, scope: &scope{Reader: r, dir: filepath.Dir(file), file: r.byPath[file]}}
 }
 
 // Labels returns the labels of all blocks of one type, also in broken files. So a syntax error in a file causes

@@ -43,10 +43,6 @@ type scope struct {
 	functions *hcl.EvalContext // nil until context makes it
 }
 
-func newScope(r *Reader, at hcl.Range) *scope {
-	return &scope{Reader: r, dir: filepath.Dir(at.Filename), file: r.byPath[at.Filename]}
-}
-
 // context returns the functions for an expression, which has no variables.
 func (s *scope) context() *hcl.EvalContext {
 	if s.functions == nil {

@@ -90,7 +90,7 @@ func image(what, kind, data string, left *int) Node {
 }
 
 func unshown(what, kind, data, done string) Node {
-	return quiet(bdi(what + " of the type " + kind + ", " + count(decodedLen(data), "byte") +
+	return quiet(bdi(what + " of the type " + kind + ", " + count(base64.RawStdEncoding.DecodedLen(len(strings.TrimRight(data, "="))), "byte") +
 		", which is not " + done + "."))
 }
 
@@ -112,11 +112,6 @@ func dataURL(kind, data, types string, left *int) string {
 	}
 	*left -= len(data)
 	return "data:" + kind + ";base64," + data
-}
-
-// decodedLen returns the number of bytes that base64 data decodes to.
-func decodedLen(data string) int {
-	return base64.RawStdEncoding.DecodedLen(len(strings.TrimRight(data, "=")))
 }
 
 // failedCard returns a card with the error of a get, and the error's message.
