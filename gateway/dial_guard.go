@@ -10,7 +10,7 @@ import (
 	"github.com/promptweir/promptweir/config"
 )
 
-// dialGuard decides which addresses upstreams may have. The zero value is ready.
+// dialGuard decides which addresses upstreams may have. The zero value is ready for use.
 type dialGuard struct {
 	mu  sync.RWMutex     // guards own
 	own []netip.AddrPort // the gateway's own listeners

@@ -97,7 +97,7 @@
 //   - origin check: the check that Host and Origin of a request name this gateway; dial guard: the
 //     check of the addresses of upstreams.
 //   - replica: one of several gateways that look like one gateway to their clients.
-//   - store: the server through which replicas count rates together; forward: send a request to the
+//   - store: the server through which replicas count shared rates; forward: send a request to the
 //     replica that holds its session or parked get.
 //   - drain: end the streams of all clients before the gateway stops.
 //   - degraded: serving an upstream's last good list because no fresh list is available.

@@ -45,7 +45,7 @@ const connectsPerSecond = 100
 
 // Options are the settings of a gateway that are not in its configuration. The zero value works.
 type Options struct {
-	// Logger receives changes of state; nil discards them.
+	// Logger receives changes of state. If it is nil, they are discarded.
 	Logger *slog.Logger
 	// Version is the gateway's version in messages to clients and servers.
 	Version string
@@ -68,7 +68,7 @@ type Options struct {
 	Load func(inUse *config.Config) (*config.Config, []config.Kept, config.Diagnostics)
 	// Debug serves operators under /debug/ of [Gateway.Admin]. It may be nil.
 	Debug http.Handler
-	// IsAlone is true over stdio: the client cannot reach another replica.
+	// IsAlone is true over stdio, where the client cannot reach another replica.
 	IsAlone bool
 }
 
@@ -84,7 +84,7 @@ type Gateway struct {
 	publisher *publish.Publisher
 	requests  *requests.Handler
 	transport *transport.Transport
-	// cluster is nil without replicas.
+	// cluster is nil if there are no other replicas.
 	cluster   *cluster.Replica
 	history   *admin.History
 	operators *admin.Operators
@@ -233,8 +233,8 @@ func (g *Gateway) Admin(metrics http.Handler) http.Handler {
 // LinkCode returns a code for a link that opens the console, see [admin.Operators.LinkCode].
 func (g *Gateway) LinkCode() string { return g.operators.LinkCode() }
 
-// isKnown reports whether the store, which may be nil, was reached or has failed. Before the first
-// result, this replica would count requests alone.
+// isKnown reports whether the store was reached or has failed. Before that, this replica should get no
+// requests, because it would count them alone. A nil store counts as known.
 func isKnown(store *cluster.Replica) bool {
 	if store == nil {
 		return true

@@ -79,7 +79,7 @@ func (r *readings) set(name string, value int64, attributes ...attribute.KeyValu
 	r.ObserveInt64(r.instruments[name], value, metric.WithAttributes(attributes...))
 }
 
-// setIf sets a metric to 1 or 0.
+// setIf sets a metric to 1 if the condition is true, and otherwise to 0.
 func (r *readings) setIf(name string, is bool, attributes ...attribute.KeyValue) {
 	value := int64(0)
 	if is {

@@ -50,8 +50,8 @@ func (g *Gateway) connect(client, name string) (err error) {
 	return err
 }
 
-// awaitAttempt waits until the snapshot contains the next problem of an upstream, or the upstream
-// has recovered. If before is nil, there was no problem, and it returns at once.
+// awaitAttempt waits until the snapshot contains a problem of the upstream other than before, or the
+// upstream has recovered. If before is nil, there was no problem, and awaitAttempt returns at once.
 func (g *Gateway) awaitAttempt(name string, before *upstream.Problem) {
 	bound := time.After(connectBound)
 	for before != nil {
@@ -71,7 +71,7 @@ func (g *Gateway) awaitAttempt(name string, before *upstream.Problem) {
 	}
 }
 
-// errAdminToken distinguishes, in the log, an operator's refused token from a client's.
+// errAdminToken lets the log distinguish a refused operator's token from a refused client's token.
 var errAdminToken = errors.New("not the token of the admin listener")
 
 // records writes the audit lines about the gateway itself and its operators.

@@ -49,7 +49,7 @@ const (
 type Line struct {
 	Time  time.Time `json:"time,format:'2006-01-02T15:04:05.000000Z'"`
 	Event Event     `json:"event"`
-	// Method is the method of the request, if Event does not tell it.
+	// Method is the method of the request, if Event does not determine it.
 	Method string `json:"method,omitzero"`
 
 	// Subject, Anonymous, Groups and Issuer describe the principal.
@@ -151,8 +151,8 @@ func (l *Line) bound() {
 	l.recordArguments()
 }
 
-// isHidden reports whether JSON leaves a character unescaped that is invisible or that some programs
-// treat as a line end.
+// isHidden reports whether a character that JSON leaves unescaped is invisible, or is a line end to
+// some programs.
 func isHidden(r rune) bool {
 	return r >= 0x7f && (r == '\u2028' || r == '\u2029' || config.IsInvisible(r))
 }
@@ -162,7 +162,7 @@ func (l *Line) clip(text string, most int) string {
 		return text
 	}
 	l.Cut = true
-	// Cut at the beginning of a character: a part of one would become U+FFFD.
+	// Cut at the beginning of a character: a partial character would become U+FFFD.
 	for most > 0 && !utf8.RuneStart(text[most]) {
 		most--
 	}

@@ -14,7 +14,8 @@ import (
 )
 
 const (
-	// writeBound bounds the time that a request waits for its line, if the log is required.
+	// writeBound bounds the time that a request waits until its line is written, if the log is
+	// required.
 	writeBound = time.Second
 	// retryInterval is the wait after a failed write.
 	retryInterval = 100 * time.Millisecond
@@ -55,10 +56,10 @@ type Log struct {
 	batch batch // only the writer uses it
 
 	written, lost atomic.Uint64 // lines
-	// failure is the error of the last write; nil after a success. Only the writer sets it.
+	// failure is the error of the last write, or nil if that write succeeded. Only the writer sets it.
 	failure atomic.Pointer[error]
-	// writing is the time from started to the beginning of the current write, or 0 if there is none.
-	// Only the writer sets it.
+	// writing is the time from started to the beginning of the current write, or 0 if no write is in
+	// progress. Only the writer sets it.
 	writing atomic.Int64
 }
 
@@ -102,8 +103,8 @@ func start(out output, required bool, logger *slog.Logger) *Log {
 }
 
 // Write appends a line to the log. It keeps no reference to the line. If the log is required, Write
-// returns when the line has been written, or [ErrNotWritten] after a second. Otherwise it returns nil
-// immediately.
+// waits until the line has been written, and returns [ErrNotWritten] after a second. Otherwise it
+// returns nil immediately.
 func (l *Log) Write(line *Line) error {
 	if l == nil {
 		return nil
@@ -199,8 +200,8 @@ type batchedLine struct {
 	written chan struct{} // see queuedLine
 }
 
-// collect returns a batch of a line and the lines that are now in the queue. It reuses the memory of
-// the previous batch.
+// collect returns a batch that contains the given line and queued lines, up to maxBatch. It reuses the
+// memory of the previous batch.
 func (l *Log) collect(line queuedLine) batch {
 	b := batch{l.batch.json[:0], l.batch.lines[:0]}
 	for waits := true; waits; {
@@ -258,7 +259,7 @@ func (l *Log) write(b batch) {
 	}
 }
 
-// attempt writes once. During the write, l.writing contains its beginning.
+// attempt writes once. During the write, l.writing contains the time at which it began.
 func (l *Log) attempt(rest []byte) (int, error) {
 	l.writing.Store(max(1, int64(time.Since(l.started))))
 	defer l.writing.Store(0)
@@ -276,7 +277,7 @@ func (l *Log) openAgain() (ok bool) {
 	return true
 }
 
-// problem returns the error of a failing or hanging write, or nil.
+// problem returns the error if writes fail or hang, or nil if they succeed.
 func (l *Log) problem() error {
 	if began := l.writing.Load(); began != 0 && time.Since(l.started)-time.Duration(began) >= writeBound {
 		return errSlow
@@ -294,7 +295,7 @@ func (l *Log) Refuses() bool { return l != nil && l.required && l.problem() != n
 type State struct {
 	// Written and Lost count lines since the log was opened.
 	Written, Lost uint64
-	// Problem is the error of a failing or hanging write, or nil.
+	// Problem is the error if writes fail or hang, or nil if they succeed.
 	Problem error
 }
 

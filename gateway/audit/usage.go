@@ -31,14 +31,14 @@ const (
 	maxNames = 5
 )
 
-// Usage is the use of prompts and skills according to an audit log, without gets in the console. The
-// zero value is empty.
+// Usage is the use of prompts and skills according to an audit log. It does not count gets in the
+// console. The zero value is empty.
 type Usage struct {
 	// From is the time of the earliest line.
 	From time.Time
 
 	prompts    map[string]promptUsage
-	incomplete bool // older lines exist beyond the limit
+	incomplete bool // older lines were not read because of the limit
 }
 
 type promptUsage struct {
@@ -61,7 +61,7 @@ func (u *Usage) Read(r io.Reader) error {
 	return err
 }
 
-// read is Read with a limit for the uncompressed bytes. It returns their number.
+// read is Read with a limit for the uncompressed bytes. It returns the number of bytes read.
 func (u *Usage) read(r io.Reader, limit int64) (n int64, err error) {
 	if u.prompts == nil {
 		u.prompts = map[string]promptUsage{}
@@ -125,7 +125,7 @@ func (u *Usage) Users(prompt string) []User {
 }
 
 // Report is the use of all prompts. The prompts are sorted by their latest get: prompts without a get
-// are first, then the oldest.
+// come first, then those that have not been used for the longest time.
 type Report struct {
 	Summary string        `json:"summary"`
 	Prompts []PromptUsage `json:"prompts"`

@@ -33,7 +33,7 @@ type Catalog struct {
 // modify it.
 func (c *Catalog) Entries() []*Entry { return c.entries }
 
-// Lookup returns the entry under an exposed name, or nil.
+// Lookup returns the entry under an exposed name, or nil if there is none in this catalog.
 func (c *Catalog) Lookup(name string) *Entry { return lookup(c.entries, name) }
 
 // Reports returns the findings, sorted by name, that the operators of upstreams should fix. The
@@ -52,7 +52,7 @@ type Entry struct {
 	JSON jsontext.Value
 	// Arguments are the declared arguments in the order of the definition.
 	Arguments []Argument
-	// Overrides are the arguments that the gateway adds to a get; nil without such arguments.
+	// Overrides are the arguments that the gateway adds to a get. It is nil if the gateway adds none.
 	Overrides *ArgumentOverrides
 	// Fingerprint is a hash of the name and the meaning of the definition. It ignores the order of
 	// members, white space and escapes, so that a server that shuffles members does not appear to
@@ -65,7 +65,7 @@ type Entry struct {
 	// decided is the policy's decision, see [Options].
 	decided []*policy.Visibility
 	fold    string
-	// searched is the result of [Entry.Searched]; nil before the first search.
+	// searched is the result of [Entry.Searched], or nil before the first search.
 	searched atomic.Pointer[string]
 }
 
@@ -98,7 +98,7 @@ func (e *Entry) VisibleTo(audience *policy.Audience) bool {
 }
 
 // VisibilityTo returns the policy's decision for the first owner through which an audience sees the
-// entry; nil if the audience does not see the entry.
+// entry, or nil if the audience does not see the entry.
 func (e *Entry) VisibilityTo(audience *policy.Audience) *policy.Visibility {
 	for _, v := range e.decided {
 		if audience.Sees(v) {
@@ -108,8 +108,8 @@ func (e *Entry) VisibilityTo(audience *policy.Audience) *policy.Visibility {
 	return nil
 }
 
-// HiddenBy returns the hide block that withholds an entry from an audience; nil if there is none,
-// see [policy.Audience.HiddenBy].
+// HiddenBy returns the hide block that withholds an entry from an audience, or nil if no block does.
+// See [policy.Audience.HiddenBy].
 func (e *Entry) HiddenBy(audience *policy.Audience) *policy.Rule {
 	for _, v := range e.decided {
 		if rule := audience.HiddenBy(v); rule != nil {
@@ -179,7 +179,7 @@ func factsOf(skill *skills.Skill, definition jsontext.Value) jsontext.Value {
 	return skill.Facts
 }
 
-// newEntry returns the entry of claims whose prompts agree.
+// newEntry returns the entry for claims on one name whose prompts agree.
 func (c *Catalog) newEntry(claims []claim) *Entry {
 	name, prompt := claims[0].name, claims[0].prompt
 	e := &Entry{

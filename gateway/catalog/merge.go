@@ -98,8 +98,8 @@ func (c *Catalog) With(upstream string, prompts []*Prompt) *Catalog {
 	return c.replace(at, sources)
 }
 
-// replace returns the catalog with another list of the source at position at. It reuses everything
-// that does not depend on this list.
+// replace returns the catalog for sources, in which only the list of the source at the given position
+// has changed. It reuses everything that does not depend on this list.
 func (c *Catalog) replace(at int, sources []Source) *Catalog {
 	next := &Catalog{opts: c.opts, sources: sources, namespaces: c.namespaces}
 	fresh, reports := next.claimsOf(at)
@@ -122,7 +122,7 @@ func (c *Catalog) replace(at int, sources []Source) *Catalog {
 	}
 	next.entries = splice(c.entries, changes, compareNames)
 
-	// The entries with equal folded names can change only for the folded names of these changes.
+	// c.folded can change only for the folded names of these changes.
 	slices.SortFunc(changes, func(a, b Change) int { return compareFolded(a.either(), b.either()) })
 	next.folded = splice(c.folded, changes, compareFolded)
 	folds := map[string]bool{}
@@ -288,7 +288,7 @@ func runs[T any](sorted []T, key func(T) string) iter.Seq[[]T] {
 	}
 }
 
-// splice returns the entries after the changes. Both are sorted by compare.
+// splice returns the entries with the changes applied. Entries and changes are sorted by compare.
 func splice(entries []*Entry, changes []Change, compare func(a, b *Entry) int) []*Entry {
 	spliced := make([]*Entry, 0, len(entries)+len(changes))
 	for _, c := range changes {

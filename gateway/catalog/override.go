@@ -14,8 +14,9 @@ import (
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
-// ArgumentOverrides are the arguments that the gateway adds to a get. It always sends the fixed
-// ones, and a default only if the client does not send the argument. Nil means no overrides.
+// ArgumentOverrides are the arguments that the gateway adds to a get. It always adds the fixed
+// arguments, but adds a default only if the client does not send the argument. A nil
+// *ArgumentOverrides adds nothing.
 type ArgumentOverrides struct{ Fixed, Defaults []config.ArgumentOverride }
 
 // Empty reports whether there are no overrides.
@@ -35,7 +36,7 @@ func (o *ArgumentOverrides) Equal(other *ArgumentOverrides) bool {
 	return slices.EqualFunc(o.Fixed, other.Fixed, equal) && slices.EqualFunc(o.Defaults, other.Defaults, equal)
 }
 
-// AddTo returns a client's arguments with the gateway's.
+// AddTo returns a client's arguments with the fixed arguments and defaults added.
 func (o *ArgumentOverrides) AddTo(arguments wire.Object) wire.Object {
 	if o == nil {
 		return arguments
@@ -99,7 +100,7 @@ func (p *Prompt) With(definition jsontext.Value) (Prompt, error) {
 	return changed, err
 }
 
-// fit returns the overrides with values that fit the declared arguments; nil if there are no
+// fit returns the overrides with values that fit the declared arguments, or nil if there are no
 // overrides.
 func (p *Prompt) fit(ctx context.Context, wanted ArgumentOverrides) (*ArgumentOverrides, error) {
 	if wanted.Empty() {

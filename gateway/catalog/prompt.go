@@ -29,7 +29,7 @@ type Prompt struct {
 	// Exposed is the exposed name that an override gives the prompt. If it is empty, the name is
 	// made from the upstream's prefix.
 	Exposed string
-	// Overrides are the arguments that the gateway adds to a get; nil without such arguments.
+	// Overrides are the arguments that the gateway adds to a get. It is nil if the gateway adds none.
 	Overrides *ArgumentOverrides
 	// Skill is nil for a prompt.
 	Skill *skills.Skill
@@ -42,8 +42,8 @@ type Prompt struct {
 type Argument struct {
 	Name     string
 	Required bool
-	// Schema is the JSON Schema of the argument's value as the upstream sent it. It is usually nil:
-	// the argument has no schema.
+	// Schema is the JSON Schema of the argument's value as the upstream sent it. It is nil if the
+	// argument has no schema, as usual.
 	Schema *jsontext.Value
 }
 

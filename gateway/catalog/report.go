@@ -13,12 +13,12 @@ type Kind string
 
 // The kinds of report.
 const (
-	// Conflict is one exposed name with different prompts.
+	// Conflict is an exposed name that different prompts claim.
 	Conflict Kind = "conflict"
 	// Difference is a prompt with different definitions at upstreams that share a prefix, as during
 	// a rolling update. The first definition is served.
 	Difference Kind = "difference"
-	// Duplicate is one name twice in one upstream's own list.
+	// Duplicate is a name that occurs more than once in one upstream's list.
 	Duplicate Kind = "duplicate"
 	// ForeignPrefix is a prompt with a name in another team's namespace.
 	ForeignPrefix Kind = "foreign_prefix"
@@ -31,17 +31,18 @@ const (
 	// Unreadable is an element of an upstream's list that is not a prompt, see [ParsePrompt]. The
 	// code that admits definitions, not this package, reports this kind and the kinds below.
 	Unreadable Kind = "unreadable"
-	// Misfit is a prompt with a prompt block that does not fit it.
+	// Misfit is a prompt whose prompt block does not fit it.
 	Misfit Kind = "misfit"
 	// Unmatched is a prompt block for a prompt that no upstream offers.
 	Unmatched Kind = "unmatched"
 	// Screened is a definition in which a screen block found something.
 	Screened Kind = "screened"
-	// NoPrompts is an upstream with a server that declares no prompts.
+	// NoPrompts is an upstream whose server declares no prompts.
 	NoPrompts Kind = "no_prompts"
-	// BrokenFile is a file of an upstream with files that cannot be served in its current form.
+	// BrokenFile is a prompt file that cannot be served in its current form.
 	BrokenFile Kind = "broken_file"
-	// PartlyServed are files of other products' formats with parts that a prompt cannot have.
+	// PartlyServed are files in the formats of other products that contain parts that a prompt cannot
+	// have.
 	PartlyServed Kind = "partly_served"
 	// Drift is a definition that the lock file does not approve.
 	Drift Kind = "drift"
@@ -50,21 +51,21 @@ const (
 // Report is a finding in the catalog that a person should fix.
 type Report struct {
 	Kind Kind
-	// Name is the exposed name; the first one of several.
+	// Name is the exposed name, or the first exposed name if the report is about several.
 	Name string
 	// Owners are the upstreams that the report is about. An upstream whose prompt is left out comes
 	// first. The owner of a foreign prefix comes second, with an empty Name.
 	Owners []Owner
-	// Finding distinguishes several findings of one kind and name; empty if there can be only one.
-	// It is for comparison only; people read Text.
+	// Finding distinguishes several findings of one kind and name. It is empty if there can be only
+	// one finding. It is for comparison only; people read Text.
 	Finding string
 	// Text is a sentence with the upstream, its location, the problem and the remedy.
 	Text string
-	// Block is the location of the block or file, as PATH:LINE or PATH; empty if it is the location
-	// of the first owner.
+	// Block is the location of the block or file, as PATH:LINE or PATH. It is empty if that is the
+	// location of the first owner.
 	Block string
-	// Several is the end of a sentence about several prompts of the upstream with this finding;
-	// empty if each has its own report.
+	// Several is the end of a sentence about several prompts of the upstream with this finding. It is
+	// empty if each prompt has its own report.
 	Several string
 }
 
@@ -87,7 +88,8 @@ func Summarized(reports []Report) (all []Report) {
 	return all
 }
 
-// Place returns the location of the report's block or file, as PATH:LINE or PATH; "" if unknown.
+// Place returns the location of the report's block or file, as PATH:LINE or PATH, or "" if the report
+// has neither a block nor an owner.
 func (r Report) Place() string {
 	if r.Block != "" || len(r.Owners) == 0 {
 		return r.Block
@@ -95,7 +97,7 @@ func (r Report) Place() string {
 	return r.Owners[0].Place
 }
 
-// Upstream returns the label of the report's first owner; "" without owners.
+// Upstream returns the label of the report's first owner, or "" if the report has no owners.
 func (r Report) Upstream() string {
 	if len(r.Owners) == 0 {
 		return ""
@@ -117,8 +119,8 @@ func (r Report) Key() string {
 	return key.String()
 }
 
-// dependsOn reports whether a report can change after a refresh of an upstream with these changed
-// names and folded names.
+// dependsOn reports whether a report can change after a refresh of an upstream. names and folds are
+// the exposed and folded names that the refresh has changed.
 func (c *Catalog) dependsOn(r *Report, upstream string, names, folds map[string]bool) bool {
 	switch r.Kind {
 	case Conflict, Difference:
@@ -190,7 +192,7 @@ func nameTooLong(source *Source, prompt *Prompt, name string) Report {
 	}
 }
 
-// foldedReports returns a report if there are several entries with one folded name.
+// foldedReports returns a report if there are several entries. All of them have the same folded name.
 func foldedReports(entries []*Entry) []Report {
 	if len(entries) < 2 {
 		return nil

@@ -34,7 +34,7 @@ func (p *Prompt) fingerprint(name string) Fingerprint {
 // View is the part of a catalog that one audience sees. It is immutable. The zero value is empty.
 type View struct {
 	// made is the slice of entries. make builds it at the first use, because most views need only
-	// their fingerprint. A view without either is empty. making guards make.
+	// their fingerprint. A view that has neither is empty. making guards make.
 	made   atomic.Pointer[[]*Entry]
 	making sync.Mutex
 	make   func() []*Entry
@@ -65,10 +65,10 @@ func (c *Catalog) visible(visible func(*Entry) bool, length int) []*Entry {
 	return entries
 }
 
-// With returns the view of a later catalog, whose [Diff] to this view's catalog is changes. The
-// result equals a new view, at a cost proportional to the changes. If no change is visible, With
-// returns the view itself. visible must decide as for this view. The first call of Entries then
-// copies a slice, or filters the whole catalog if this view's entries were never used.
+// With returns the view of a later catalog, whose [Diff] to this view's catalog is changes. The result
+// equals a new view, at a cost proportional to the changes. If no change is visible, With returns the
+// view itself. visible must decide as for this view. The first call of Entries on the new view copies
+// a slice, or filters the whole catalog if this view's entries were never used.
 func (v *View) With(later *Catalog, changes []Change, visible func(*Entry) bool) *View {
 	next := &View{length: v.length, fingerprint: v.fingerprint}
 	var seen []Change
@@ -188,7 +188,7 @@ func (v *View) Page(after string, size int) (entries []*Entry, next string, more
 type FirstPage struct {
 	// Prompts is the member that AppendPrompts appends.
 	Prompts []byte
-	// Next is the name after which the second page begins; empty if there is none.
+	// Next is the name after which the second page begins. It is empty if there is no second page.
 	Next string
 
 	size int

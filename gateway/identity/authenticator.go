@@ -23,7 +23,8 @@ import (
 // Authenticator authenticates callers by one configuration. Make it with [New].
 type Authenticator struct {
 	auth *config.Auth // nil if there is no auth block
-	// noCredential is the principal of callers without a credential; nil if a credential is required.
+	// noCredential is the principal of callers without a credential, or nil if a credential is
+	// required.
 	noCredential *policy.Principal
 	tokens       []token
 	issuers      []*issuer
@@ -157,9 +158,9 @@ func (a *Authenticator) FromHeader(ctx context.Context, name, value string) (pol
 	return a.fromBearer(ctx, credential)
 }
 
-// FromToken authenticates a caller by a bare token, for example from the environment; token is empty
-// if there is none. It ignores white space around the token: a token from a file ends with a line
-// break. It returns the same errors as [Authenticator.FromHeader].
+// FromToken authenticates a caller by a bare token, for example from the environment. token is empty
+// if there is no credential. It ignores white space around the token: a token from a file ends with a
+// line break. It returns the same errors as [Authenticator.FromHeader].
 func (a *Authenticator) FromToken(ctx context.Context, token string) (policy.Principal, error) {
 	token = strings.TrimSpace(token)
 	if a.auth == nil || token == "" {
@@ -177,7 +178,7 @@ func (a *Authenticator) anonymous() (policy.Principal, error) {
 	return *a.noCredential, nil
 }
 
-// fromBearer authenticates a caller by a token of a token block or by a JWT.
+// fromBearer authenticates a caller by a bearer token: a token that a token block lists, or a JWT.
 func (a *Authenticator) fromBearer(ctx context.Context, credential string) (policy.Principal, error) {
 	var buffer [1 << 10]byte // saves an allocation for tokens of up to 1 KiB
 	sum := sha256.Sum256(append(buffer[:0], credential...))
@@ -196,8 +197,8 @@ func (a *Authenticator) fromBearer(ctx context.Context, credential string) (poli
 	return policy.Principal{}, fmt.Errorf("%w: unknown token", ErrBadCredential)
 }
 
-// Issuer returns the issuer's URL for a [policy.Principal.Source] of a jwt block. It returns any other
-// source, such as "certificate", unchanged.
+// Issuer returns the issuer's URL for a [policy.Principal.Source] that stands for a jwt block. It
+// returns any other source, such as "certificate", unchanged.
 func (a *Authenticator) Issuer(source string) string {
 	for _, i := range a.issuers {
 		if i.source == source {
@@ -209,7 +210,7 @@ func (a *Authenticator) Issuer(source string) string {
 
 // The errors for a caller who is not authenticated.
 var (
-	// ErrNoCredential means that a credential is required and there is none (HTTP 401, with an
+	// ErrNoCredential means that a required credential is missing (HTTP 401, with an
 	// [Authenticator.Challenge]).
 	ErrNoCredential = errors.New("no credential")
 	// ErrBadCredential means that the credential is not valid (HTTP 401, with an

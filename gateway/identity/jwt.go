@@ -20,7 +20,8 @@ import (
 	"github.com/promptweir/promptweir/gateway/policy"
 )
 
-// maxJWT bounds a JWT, in bytes. Base64 limits the claims of a principal to three quarters of it.
+// maxJWT bounds a JWT, in bytes. Because of Base64, the claims have at most three quarters of this
+// size.
 const maxJWT = 16 << 10
 
 // issuer verifies the tokens of one jwt block.
@@ -28,7 +29,7 @@ type issuer struct {
 	cfg        config.JWT
 	algorithms []jose.SignatureAlgorithm
 	// audiences contains the block's audience. If that is the URL of the MCP endpoint, audiences also
-	// contains the URL for HTTP+SSE: clients of that transport request tokens for it.
+	// contains the URL for HTTP+SSE: clients of that transport request tokens for that URL.
 	audiences jwt.Audience
 	// source is the [policy.Principal.Source] of the issuer's principals.
 	source string
@@ -175,7 +176,8 @@ func (i *issuer) read(signed []byte) (who policy.Principal, err error) {
 	if registered.Expiry == nil {
 		return who, i.refuse("the claim exp is missing")
 	}
-	// Check the audience: otherwise every other server of the issuer could use its callers' tokens here.
+	// Check the audience: otherwise any other server that accepts the issuer's tokens could use its
+	// callers' tokens here.
 	expected := jwt.Expected{Issuer: i.cfg.Issuer, AnyAudience: i.audiences, Time: time.Now()}
 	switch err := registered.ValidateWithLeeway(expected, i.cfg.Leeway); {
 	case errors.Is(err, jwt.ErrInvalidAudience):

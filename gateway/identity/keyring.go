@@ -28,10 +28,10 @@ import (
 const (
 	// fetchTimeout bounds the fetch of an issuer's keys.
 	fetchTimeout = 5 * time.Second
-	// keyLife is the age at which keys are fetched again: the issuer may have withdrawn one.
+	// keyLife is the age at which keys are fetched again, because the issuer may have withdrawn a key.
 	keyLife = 15 * time.Minute
-	// fetchInterval is the minimum time between two fetches from an issuer: a token with an unknown key
-	// ID causes a fetch, and anyone can send one.
+	// fetchInterval is the minimum time between two fetches from an issuer: a token with an unknown
+	// key ID causes a fetch, and anyone can send such tokens.
 	fetchInterval = 10 * time.Second
 	// firstFetchInterval replaces fetchInterval until a fetch has succeeded.
 	firstFetchInterval = time.Second
@@ -56,7 +56,7 @@ type keyring struct {
 	mu       sync.Mutex    // guards the fields below
 	fetched  time.Time     // the start of the last fetch
 	failed   error         // the error of the last completed fetch
-	fetching chan struct{} // closed at the end of the current fetch; nil if there is none
+	fetching chan struct{} // closed at the end of the current fetch; nil if no fetch is in progress
 }
 
 func newKeyring(cfg config.JWT, logger *slog.Logger) *keyring {
@@ -94,8 +94,8 @@ func newKeySet(keys []jose.JSONWebKey, at time.Time) *keySet {
 	return &keySet{keys, at, tokens}
 }
 
-// verify returns the payload of a token if one of the keys verifies it, else nil. tried is true if the
-// key ID and the algorithm of at least one key matched.
+// verify returns the payload of a token if one of the keys verifies it, or nil if none does. tried is
+// true if the key ID and the algorithm of at least one key matched.
 func (s *keySet) verify(token *jwt.JSONWebToken, header jose.Header) (payload []byte, tried bool) {
 	for _, key := range s.keys {
 		if header.KeyID != "" && key.KeyID != header.KeyID || key.Algorithm != "" &&
@@ -142,8 +142,8 @@ func (k *keyring) get(ctx context.Context) (*keySet, error) {
 	return set, nil
 }
 
-// newer fetches the keys again and returns them. It returns the same set if that was fetched a moment
-// ago, and [ErrUnavailable] if there are no newer keys because a fetch failed.
+// newer fetches the keys again and returns them. It returns the same set if fetchInterval has not
+// passed since it was fetched, and [ErrUnavailable] if there are no newer keys because a fetch failed.
 func (k *keyring) newer(ctx context.Context, than *keySet) (*keySet, error) {
 	k.refresh(ctx, true)
 	k.mu.Lock()
@@ -290,9 +290,9 @@ func (k *keyring) document(ctx context.Context, at string) ([]byte, error) {
 	return body, err
 }
 
-// parseKeys returns the public keys for signatures in a JWK set; an error if there are none. It
-// ignores unknown types of keys (RFC 7517, section 5). It also ignores symmetric keys: anyone who can
-// read the document could sign with them.
+// parseKeys returns the public keys for signatures in a JWK set, or an error if it contains no such
+// key. It ignores unknown types of keys (RFC 7517, section 5). It also ignores symmetric keys: anyone
+// who can read the document could sign with them.
 func parseKeys(document []byte) ([]jose.JSONWebKey, error) {
 	var list struct{ Keys []json.RawMessage }
 	if err := json.Unmarshal(document, &list); err != nil {

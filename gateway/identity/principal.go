@@ -64,10 +64,11 @@ func NamedPrincipal(cfg *config.Config, as, claims string) (policy.Principal, er
 	return principal, nil
 }
 
-// maxSubject bounds a subject with its prefix, in bytes: every session token contains it.
+// maxSubject bounds a subject with its prefix, in bytes, because every session token contains the
+// subject.
 const maxSubject = 600
 
-// groups returns a principal's groups for the names of groups in a credential.
+// groups converts the group names in a credential to a principal's groups.
 func groups(as string, names []string) []string {
 	var groups []string
 	for _, name := range names {

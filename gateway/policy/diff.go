@@ -175,8 +175,8 @@ func namesOf(cfg *config.Config) nameOwners {
 	return n
 }
 
-// owner returns the team that owns a name, or "". The longest prefix decides, then a prompt block
-// that renames a prompt to this name, then an upstream without a prefix.
+// owner returns the team that owns a name, or "" if no team does. The longest prefix decides, then a
+// prompt block that renames a prompt to this name, then an upstream without a prefix.
 func (n nameOwners) owner(name string, cfg *config.Config) string {
 	longest := ""
 	for prefix := range n.prefixes {
@@ -229,7 +229,7 @@ func (d *differ) exposes(team string, before, after []config.Rule) {
 func (d *differ) exposed(sign Sign, others, rules []config.Rule, text, team string) {
 	for i := range rules {
 		r := &rules[i]
-		// Compare single readers and patterns: dividing a rule into several blocks is no change.
+		// Compare single readers and patterns: dividing a rule into several blocks is not a change.
 		for _, who := range r.To {
 			patterns := onlyIn(r, others, func(other *config.Rule) bool { return slices.Contains(other.To, who) })
 			if patterns != "" {
@@ -308,7 +308,8 @@ func (d *differ) override(team string, place config.Place, old, now config.Overr
 // Sign is the kind of a [Change], as in the output of git.
 type Sign string
 
-// The kinds of changes. A new rule may show or hide prompts; the text of the change tells which.
+// The kinds of changes. A new rule may show or hide prompts; the text of the change tells which of the
+// two.
 const (
 	Added   Sign = "+" // a rule, an upstream, a member or a permission is new
 	Removed Sign = "-" // a rule, an upstream, a member or a permission was removed

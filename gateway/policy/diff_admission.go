@@ -24,7 +24,7 @@ func (d *differ) locks(before, after *config.Config) {
 		}
 	}
 	// Compare approvals only if a lock is enforced before and after. If enforcement starts or ends,
-	// that change says more.
+	// that change is reported instead.
 	if changes := config.DiffLocks(before.Lock, after.Lock); both && len(changes) > 0 {
 		d.add(Other, config.Place{}, "%s approves different definitions: %d are added, changed "+
 			"or removed", config.LockFile, len(changes))
@@ -138,7 +138,7 @@ func (d *differ) holder(place config.Place, who string, before, after []config.T
 	}
 }
 
-// groupsOf returns the groups of tokens, with the prefixes of their as attributes.
+// groupsOf returns the groups of tokens, with the prefixes from their attribute "as".
 func groupsOf(tokens []config.Token) (groups []string) {
 	for _, t := range tokens {
 		for _, group := range t.Groups {

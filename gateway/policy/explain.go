@@ -78,8 +78,8 @@ type explanation struct {
 	undecided string
 	// mayHide is true after a hide block that may hide the prompt, depending on unknown facts.
 	mayHide bool
-	// unmet is the text of the first expose block for the principal. It becomes the reason if nothing
-	// decides and nothing is unknown: the condition of that block is false.
+	// unmet is the text of the first expose block for the principal. If nothing decides and nothing is
+	// unknown, it becomes the reason, because the condition of that block is false.
 	unmet string
 }
 
@@ -216,7 +216,7 @@ func names(to []config.Selector) string {
 type Reader struct {
 	// Who is a user, a group or everybody. The members of a team replace the team.
 	Who config.Selector
-	// When is the condition that the principal must satisfy; empty if there is no condition.
+	// When is the condition that the principal must satisfy, or empty if there is no condition.
 	When string
 	// Rule is the location of the rule's block, as PATH:LINE.
 	Rule string
@@ -235,7 +235,7 @@ func (r Reader) String() string {
 func (r Reader) Everybody() bool { return r.Who.Kind == config.Anybody && r.When == "" }
 
 // Readers returns the readers of an entry in the order of the rules, each once, with the first rule
-// that shows the entry to them. It agrees with [Policy.Explain].
+// that shows the entry to that reader. It agrees with [Policy.Explain].
 func (p *Policy) Readers(team, upstream, name string, definition []byte) []Reader {
 	v := p.Visibility(team, upstream, name, definition)
 	if v == nil {
@@ -295,9 +295,9 @@ func (p *Policy) selectorsOf(r *rule) []config.Selector {
 	return readers
 }
 
-// HiddenBy returns the first block that hides an entry from everyone, or the zero Step. It ignores
-// blocks whose condition reads the principal. If definition is nil and the block's condition reads
-// it, the text of the step says so.
+// HiddenBy returns the first block that hides an entry from everyone, or the zero Step if no block
+// does. It ignores blocks whose condition reads the principal. If definition is nil and the block's
+// condition reads it, the text of the step says so.
 func (p *Policy) HiddenBy(team, upstream, name string, definition []byte) Step {
 	t := p.owner(team, upstream)
 	if t == nil {

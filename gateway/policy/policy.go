@@ -25,7 +25,7 @@ type Policy struct {
 
 	// members maps each team to its members.
 	members map[string][]config.Selector
-	// open is true without an auth block: everyone is a member of every team.
+	// open is true if there is no auth block. Everyone is then a member of every team.
 	open bool
 
 	audiences  *lru.Cache[string, *Audience]
@@ -126,7 +126,7 @@ func (p *Policy) ReportFailures(report func(Failure)) *Policy {
 	return p
 }
 
-// owner returns the team if it owns the upstream, else nil.
+// owner returns the team if it owns the upstream, or nil if it does not.
 func (p *Policy) owner(team, upstream string) *team {
 	if t, ok := p.teams[team]; ok {
 		if _, ok := t.upstreams[upstream]; ok {
@@ -223,7 +223,7 @@ func (p *Policy) holds(b *block, prompt config.PromptFacts, who config.Principal
 	return holds
 }
 
-// report reports that a block's condition was not evaluated, at most once a minute per block.
+// report reports, at most once a minute per block, that a block's condition could not be evaluated.
 func (p *Policy) report(b *block, name string, err error) {
 	if p.onFailure != nil {
 		b.alarm.Do(func() { p.onFailure(Failure{Rule: b.Place.String(), Prompt: name, Err: err}) })
@@ -276,7 +276,7 @@ func (p *Policy) rulesFor(who Principal) []byte {
 
 // distinguish returns the facts about a principal that conditions may read, and a key for its
 // audience: the rules that apply, and the values of the attributes that conditions read. Two
-// principals have equal keys exactly if they have the same audience.
+// principals have the same audience if, and only if, their keys are equal.
 func (p *Policy) distinguish(who Principal, rules []byte) (facts config.PrincipalFacts, key string) {
 	reads := slices.Clone(p.hideReads)
 	for _, id := range p.conditionalRules {

@@ -23,10 +23,10 @@ type Principal struct {
 	// Source identifies the issuer of the subject, in at most 32 bytes: the same subject from two
 	// sources is two callers. It is empty for token blocks.
 	Source string
-	// Claims is a JSON object with the issuer's claims about the subject, at most 12 KiB; empty
-	// without an issuer.
+	// Claims is a JSON object with the issuer's claims about the subject, at most 12 KiB. It is empty
+	// if the principal has no issuer.
 	Claims string
-	// Expires is the expiry of the credential; zero for none.
+	// Expires is the expiry of the credential. It is zero if the credential does not expire.
 	Expires time.Time
 	// ClaimsUnknown is true if only the principal's name was given, so that its claims are unknown.
 	ClaimsUnknown bool
@@ -130,7 +130,7 @@ func (p *Policy) EvaluatesNothing() bool {
 	return len(p.hideReads) == 0 && len(p.conditionalRules) == 0
 }
 
-// shownBy returns the first rule that shows the entry to the audience, or nil.
+// shownBy returns the first rule that shows the entry to the audience, or nil if no rule does.
 func (a *Audience) shownBy(ctx context.Context, v *Visibility) (*rule, error) {
 	// After a reload, a request may have an audience and a visibility of different policies.
 	if v == nil || a.policy != v.policy {
@@ -171,8 +171,9 @@ func (a *Audience) passesAny(ctx context.Context, gates []*gate) (bool, error) {
 	return false, nil
 }
 
-// ShownBy returns the rule that shows an entry to the audience, or nil, and the limit of its block.
-// The limit is nil if the block has no limit, or if the audience are members of the team.
+// ShownBy returns the rule that shows an entry to the audience, and the limit of its block. The rule
+// is nil if no rule shows the entry. The limit is nil if the block has no limit, or if the rule is the
+// team's membership.
 func (a *Audience) ShownBy(v *Visibility) (*Rule, *config.Limit) {
 	r, _ := a.shownBy(context.Background(), v)
 	switch {
@@ -184,9 +185,9 @@ func (a *Audience) ShownBy(v *Visibility) (*Rule, *config.Limit) {
 	return r.named(), r.expose.Limit
 }
 
-// HiddenBy returns the block that hides an entry from the audience, or nil. It uses only cached
-// decisions: evaluating a condition would take longer for a hidden prompt than for a prompt that
-// does not exist, and callers could measure the difference.
+// HiddenBy returns the block that hides an entry from the audience, or nil if none is known to do so.
+// It uses only cached decisions: evaluating a condition would take longer for a hidden prompt than for
+// a prompt that does not exist, and callers could measure the difference.
 func (a *Audience) HiddenBy(v *Visibility) *Rule {
 	switch {
 	case v == nil || a.policy != v.policy:
@@ -204,8 +205,8 @@ func (a *Audience) HiddenBy(v *Visibility) *Rule {
 	return nil
 }
 
-// SeesTeam reports whether the audience is a member of a team or is named by one of its expose
-// blocks, even if that block currently matches no prompt.
+// SeesTeam reports whether the audience is a member of a team, or one of the team's expose blocks is
+// for the audience, even if that block currently matches no prompt.
 func (a *Audience) SeesTeam(team string) bool {
 	t, ok := a.policy.teams[team]
 	if !ok {

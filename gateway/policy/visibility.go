@@ -16,7 +16,7 @@ import (
 type Visibility struct {
 	policy *Policy
 	rules  []int32
-	// hiddenBy is the block that hides the entry from everyone, or nil.
+	// hiddenBy is the block that hides the entry from everyone, or nil if no block does.
 	hiddenBy *block
 	// conditional is nil if no condition reads the principal.
 	conditional *conditional
@@ -92,8 +92,8 @@ const failureInterval = time.Minute
 type Failure struct {
 	// Rule is the location of the block, as PATH:LINE.
 	Rule string
-	// Prompt is the exposed name of one of the prompts for which it failed. It is empty if the
-	// condition does not read the prompt.
+	// Prompt is the exposed name of one of the prompts for which the evaluation failed. It is empty if
+	// the condition does not read the prompt.
 	Prompt string
 	Err    error
 }
@@ -103,8 +103,8 @@ type block struct {
 	*config.Rule
 	// fallback is the value of a condition that cannot be evaluated: true for hide, false for expose.
 	fallback bool
-	// shared is the gate for all prompts; nil if the condition reads the prompt. One gate means one
-	// decision per audience, not one per audience and prompt.
+	// shared is the gate for all prompts, so that there is one decision per audience and not one per
+	// audience and prompt. It is nil if the condition reads the prompt.
 	shared *gate
 	alarm  *rate.Sometimes
 	named  Rule

@@ -33,8 +33,8 @@ type admission struct {
 func newAdmissionLogger(logger *slog.Logger) *slog.Logger { return loglimit.New(logger, 1, "upstream") }
 
 // admit decides about each definition of one upstream's list. It leaves out and reports each
-// definition that is not a prompt, must not be listed, or causes a panic. earlier may be nil; its
-// decisions are reused if their rules are the same. The error is the context's.
+// definition that is not a prompt, must not be listed, or causes a panic. Decisions in earlier, which
+// may be nil, are reused if their rules are the same. The error is the context's.
 func (a admission) admit(
 	ctx context.Context, source *catalog.Source, definitions []jsontext.Value, earlier *admitted,
 ) (*admitted, error) {
@@ -67,8 +67,9 @@ func (a admission) admit(
 	return list, nil
 }
 
-// decide returns the decision about one definition. previous is the earlier decision about it, or
-// nil. sameRules is true if the rules for the whole list are unchanged.
+// decide returns the decision about one definition. previous is the earlier decision about this
+// definition, or nil if there is none. sameRules is true if the rules for the whole list are
+// unchanged.
 func (a admission) decide(
 	ctx context.Context, source *catalog.Source, definition jsontext.Value, previous *decision, sameRules bool,
 ) *decision {
@@ -186,7 +187,7 @@ func (a admission) override(
 	return &overridden, nil
 }
 
-// checkName leaves out a prompt with invisible characters in its exposed name, because it could
+// checkName leaves out a prompt with invisible characters in its exposed name, because the name could
 // look like another team's.
 func (a admission) checkName(
 	_ context.Context, source *catalog.Source, prompt *catalog.Prompt, _ promptRules,

@@ -11,8 +11,8 @@ import (
 	"github.com/promptweir/promptweir/gateway/screen"
 )
 
-// maxReports bounds the reports about one list. One more report gives the number of the others: a
-// list may have as many errors as prompts.
+// maxReports bounds the reports about one list. A list may have as many errors as prompts, so one more
+// report gives the number of the omitted reports.
 const maxReports = 100
 
 // admitted is the result of admitting one upstream's list. It is immutable once complete. A nil
@@ -39,15 +39,15 @@ type listRules struct {
 
 // promptRules are the rules for one prompt, in addition to listRules.
 type promptRules struct {
-	drift string           // difference from the lock file; empty if there is none, or no lock
-	block *config.Override // nil without a prompt block
+	drift string           // difference from the lock file; empty if nothing differs or there is no lock
+	block *config.Override // nil if there is no prompt block
 }
 
 // decision is the result of admitting one definition. It is immutable.
 type decision struct {
 	sent *catalog.Prompt // nil if the definition is not a prompt
-	// listed is the prompt for clients; nil if it is left out. It is computed from sent, listRules
-	// and rules.
+	// listed is the prompt for clients, or nil if the prompt is left out. It is computed from sent,
+	// listRules and rules.
 	listed *catalog.Prompt
 	rules  promptRules
 	// found is nil for almost all definitions.

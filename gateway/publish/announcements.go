@@ -14,7 +14,7 @@ const maxWaiting = 64
 // A queue is needed because evaluating conditions for all subscribers may take long, and must not
 // delay the next snapshot.
 type announcements struct {
-	wake chan struct{} // has room for one value
+	wake chan struct{} // buffers one value
 
 	mu      sync.Mutex // guards the fields below
 	waiting []*snapshot.Snapshot
@@ -63,11 +63,11 @@ const (
 // repeats wakes notified subscriptions again, because their clients may have listed at another
 // replica that got the change later. The zero value repeats nothing.
 type repeats struct {
-	isOn bool // true with other replicas
+	isOn bool // true if there are other replicas
 
 	mu         sync.Mutex // guards the fields below
 	lastChange time.Time
-	// next contains the subscriptions that a timer will schedule; nil without a timer.
+	// next contains the subscriptions that a timer will schedule. It is nil if no timer is running.
 	next map[*Subscription]struct{}
 }
 
@@ -78,8 +78,8 @@ func (r *repeats) changed() {
 	r.lastChange = time.Now()
 }
 
-// opened makes repeats wake a new subscription after a recent change: its client may have read a
-// list without the change at another replica. It does not check whether the change affects the
+// opened schedules repetitions for a new subscription if a change is recent: at another replica, its
+// client may have read a list without the change. It does not check whether the change affects the
 // view.
 func (r *repeats) opened(sub *Subscription) {
 	r.mu.Lock()

@@ -20,8 +20,8 @@ type builder struct {
 	// slots are the upstreams' parts of the current snapshot, in the order of its upstreams.
 	slots    []upstreamSlot
 	reported map[string]bool
-	// due is the next time at which a down upstream is to be hidden, or a list may be admitted;
-	// zero without such a time.
+	// due is the next time at which a down upstream is to be hidden, or a list may be admitted. It is
+	// zero if neither is pending.
 	due time.Time
 	// admissions counts the goroutines that admit lists.
 	admissions sync.WaitGroup
@@ -31,8 +31,8 @@ type builder struct {
 // is cheaper.
 const manyStale = 8
 
-// publish makes and swaps in the next snapshot. It begins to admit new lists, builds the snapshot
-// from the admitted ones, and queues the notifications.
+// publish makes the next snapshot and puts it into use. It begins to admit new lists, builds the
+// snapshot from the admitted ones, and queues the notifications.
 func (b *builder) publish(ctx context.Context, g *snapshot.Generation) {
 	before := b.publisher.Current()
 	isReload := g != before.Generation

@@ -27,7 +27,8 @@ func (p *Publisher) start(ctx context.Context, g *snapshot.Generation) {
 	}
 }
 
-// owned returns the connector with the methods for its owner. Options.NewConnector made it.
+// owned returns a connector with the methods that only its owner uses. The assertion cannot fail,
+// because Options.NewConnector made the connector.
 func owned(c snapshot.Connector) Connector {
 	return c.(Connector) //nolint:forcetypeassert // NewConnector makes all connectors
 }
@@ -57,9 +58,9 @@ func (p *Publisher) awaitTakeover(ctx context.Context, before, next *snapshot.Ge
 	}
 }
 
-// retire ends the connectors that the next generation does not use, each after its calls. It
-// returns their number at once. A call that asks its client more than once may be cut off:
-// otherwise a server could keep its connector alive forever. Call it in Run's goroutine.
+// retire ends the connectors that the next generation does not use, each after its calls. It returns
+// at once, with their number. A call that asks its client more than once may be cut off: otherwise a
+// server could keep its connector alive forever. Call it in Run's goroutine.
 func (p *Publisher) retire(ctx context.Context, before, next *snapshot.Generation) (retired int) {
 	for _, connector := range before.Connectors {
 		if next.Connector(connector.Upstream().Name) == connector {
@@ -70,7 +71,8 @@ func (p *Publisher) retire(ctx context.Context, before, next *snapshot.Generatio
 		delete(p.stops, connector)
 		p.connectors.Go(func() error {
 			defer stop()
-			// The timeout of a call is paused while it asks its client.
+			// The timeout of a call is paused while the call asks its client, so add the time for a
+			// reply.
 			bound, cancel := context.WithTimeout(ctx, connector.Upstream().Timeout+p.replyBound)
 			defer cancel()
 			owned(connector).Retire(bound)

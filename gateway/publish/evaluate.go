@@ -121,7 +121,7 @@ func catalogOptions(g *snapshot.Generation) catalog.Options {
 	}
 }
 
-// stateOf returns the current state of the upstream at index i; the zero value if the generation
+// stateOf returns the current state of the upstream at index i, or the zero state if the generation
 // has no connectors.
 func stateOf(g *snapshot.Generation, i int) *upstream.State {
 	if len(g.Connectors) == 0 {

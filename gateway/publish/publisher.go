@@ -22,9 +22,9 @@ var ErrStopped = errors.New("the gateway is not running")
 
 // Options are the settings of a [Publisher] that are not in the configuration.
 type Options struct {
-	// Logger receives changes of state; nil discards them.
+	// Logger receives changes of state. If it is nil, they are discarded.
 	Logger *slog.Logger
-	// StateDir is the folder for the last good lists; if empty, lists are not saved.
+	// StateDir is the folder for the last good lists. If it is empty, lists are not saved.
 	StateDir string
 	// Replicated is true if clients may list at other replicas. They are then notified of each
 	// change a second and third time, when the other replicas should have the change.
@@ -118,7 +118,7 @@ func New(cfg *config.Config, opts Options) (*Publisher, error) {
 	return p, nil
 }
 
-// Started returns when the publisher was made.
+// Started returns the time at which the publisher was made.
 func (p *Publisher) Started() time.Time { return p.started }
 
 // Unsaved returns a sentence for each list that could not be saved in the state_dir. The sentences
@@ -150,9 +150,9 @@ func (p *Publisher) generation(cfg *config.Config, before *snapshot.Generation) 
 	return g, nil
 }
 
-// connector returns the connector of an upstream, and the list to use until the connector has
-// listed. If the connection settings are unchanged, it returns the connector of the previous
-// generation; otherwise a new one with the last list of the same server.
+// connector returns the connector of an upstream, and the list to use until the connector has listed.
+// If the connection settings are unchanged, it returns the connector of the previous generation;
+// otherwise a new connector with the last list of the same server.
 func (p *Publisher) connector(u config.Upstream, before *snapshot.Generation) (snapshot.Connector, snapshot.List) {
 	var old snapshot.Connector
 	if before != nil {

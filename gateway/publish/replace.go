@@ -6,11 +6,11 @@ import (
 	"github.com/promptweir/promptweir/gateway/snapshot"
 )
 
-// Replace starts the connectors of the next generation, puts it into use, moves all subscriptions
-// to it, and retires the connectors that it does not use. It returns their number. Call it while
-// Run runs, and not concurrently. After an error, nothing was published.
+// Replace starts the connectors of the next generation, puts it into use, moves all subscriptions to
+// it, and retires the connectors that it does not use. It returns the number of retired connectors.
+// Call it while Run runs, and not concurrently. After an error, nothing was published.
 //
-// It waits up to takeoverBound until connectors that replace other connectors have answered or
+// Replace waits up to takeoverBound until connectors that replace other connectors have answered or
 // failed once. It then waits up to admissionBound until the lists are admitted by the rules of the
 // next generation, so that their prompts stay in the catalog.
 func (p *Publisher) Replace(ctx context.Context, next *snapshot.Generation) (retired int, err error) {
@@ -53,8 +53,8 @@ func (b *builder) lists(before, next *snapshot.Generation) map[string]upstreamSl
 	return lists
 }
 
-// replace puts the slots of the next generation into use, and cancels the admissions by the rules
-// of the previous one.
+// replace puts the slots of the next generation into use, and cancels the admissions by the rules of
+// the previous generation.
 func (b *builder) replace(slots []upstreamSlot) {
 	for i := range b.slots {
 		if r := b.slots[i].running; r != nil {

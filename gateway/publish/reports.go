@@ -58,8 +58,8 @@ func promptless(u *config.Upstream, why *upstream.Cause) catalog.Report {
 	}
 }
 
-// fileReports returns a report for each broken file, and one for all parts that are served as plain
-// text.
+// fileReports returns a report for each broken file, and one report for all parts that are served as
+// plain text.
 func fileReports(u *config.Upstream, problems []files.Problem) (reports []catalog.Report) {
 	report := func(kind catalog.Kind, block, finding, format string, args ...any) {
 		reports = append(reports, catalog.Report{

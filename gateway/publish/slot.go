@@ -22,12 +22,13 @@ import (
 type upstreamSlot struct {
 	state *upstream.State
 	list  *admitted // nil until a list is admitted by the rules of the generation
-	// merged is the upstream's list in the catalog; nil if the catalog has none.
+	// merged is the upstream's list in the catalog, or nil if the catalog contains no list of the
+	// upstream.
 	merged *admitted
 	// hidden is true while the upstream is down and its configuration hides it.
 	hidden bool
 
-	running *running // the admission of a newer list; nil if none is under way
+	running *running // the admission of a newer list; nil if no admission is under way
 	// rested is the time at which the next admission may begin.
 	rested time.Time
 }
@@ -78,8 +79,8 @@ func contentsOf(slots []upstreamSlot) snapshot.Contents {
 	return contents
 }
 
-// admits reports whether l is the result of admitting a list. Lists are compared by identity: a
-// connector makes a new list whenever a definition changes.
+// admits reports whether l is the result of admitting the given list. Lists are compared by identity:
+// a connector makes a new list whenever a definition changes.
 func (l *admitted) admits(definitions []jsontext.Value) bool {
 	return l != nil && len(l.definitions) == len(definitions) &&
 		(len(definitions) == 0 || &l.definitions[0] == &definitions[0])

@@ -80,8 +80,8 @@ func (d *stateDir) unsaved() []string {
 	return nil
 }
 
-// load returns the saved list of an upstream; the zero List if there is none. A file that cannot be
-// used is logged and ignored.
+// load returns the saved list of an upstream, or the zero List if no usable list is saved. A file that
+// cannot be used is logged and ignored.
 func (d *stateDir) load(u config.Upstream) snapshot.List {
 	if d.path == "" {
 		return snapshot.List{}
@@ -124,8 +124,8 @@ func (d *stateDir) run(ctx context.Context, current func() *snapshot.Generation)
 	return nil
 }
 
-// savedFiles contains the saved lists by connector rather than by label, because a new connector of
-// a label counts its lists from 1 again.
+// savedFiles contains the saved lists by connector rather than by label, because a new connector for
+// the same label counts its lists from 1 again.
 type savedFiles map[snapshot.Connector]savedFile
 
 // savedFile is the state of one file.

@@ -20,8 +20,8 @@ type Subscription struct {
 	// subscriptions.mu guards the fields below.
 	principal *policy.Principal
 	view      viewOf
-	// changed is the time of the first change since the last receive from wake; zero without a
-	// change.
+	// changed is the time of the first change since the last receive from wake. It is zero if there
+	// was no change.
 	changed time.Time
 }
 
@@ -75,9 +75,9 @@ func (sub *Subscription) setPrincipal(principal policy.Principal) {
 // after the value contains the change or a later one.
 func (sub *Subscription) Changed() <-chan struct{} { return sub.wake }
 
-// TakeChange returns the time of the first change in this notification, and resets it. Call it
-// after a value of [Subscription.Changed]. The time is zero for a repeated notification, and for a
-// change of the principal.
+// TakeChange returns the time of the first change in this notification, and resets it. Call it after
+// receiving a value from [Subscription.Changed]. The time is zero for a repeated notification, and for
+// a change of the principal.
 func (sub *Subscription) TakeChange() time.Time {
 	all := &sub.publisher.subscriptions
 	all.mu.Lock()
@@ -95,9 +95,9 @@ func (sub *Subscription) View() catalog.Fingerprint {
 	return sub.view.fingerprint
 }
 
-// Reauthenticate lets a stream continue after a reload. An error means that its caller is refused,
-// see [snapshot.Source.Reauthenticate]. If the principal has changed, it wakes the subscription,
-// because the client's last list may come from either view.
+// Reauthenticate lets a stream continue after a reload. An error means that its caller is refused, see
+// [snapshot.Source.Reauthenticate]. If the principal has changed, Reauthenticate wakes the
+// subscription, because the client's last list may come from either view.
 func (sub *Subscription) Reauthenticate(ctx context.Context, c *snapshot.Caller) error {
 	_, changed, err := sub.publisher.Reauthenticate(ctx, c)
 	if changed {
@@ -107,7 +107,7 @@ func (sub *Subscription) Reauthenticate(ctx context.Context, c *snapshot.Caller)
 	return err
 }
 
-// notify wakes the subscription; with replicas, it wakes it again later.
+// notify wakes the subscription now and, if there are other replicas, again later.
 func (sub *Subscription) notify() {
 	signal(sub.wake)
 	sub.publisher.repeats.add(sub)
@@ -128,8 +128,9 @@ func (p *Publisher) Subscriptions() int {
 	return len(p.subscriptions.all)
 }
 
-// announceChanges wakes the subscriptions whose view differs between consecutive snapshots, until
-// ctx ends. After dropped snapshots it wakes all, because a view may have changed and changed back.
+// announceChanges wakes the subscriptions whose view differs between consecutive snapshots, until ctx
+// ends. If snapshots were dropped, it wakes all subscriptions, because a view may have changed and
+// changed back.
 func (p *Publisher) announceChanges(ctx context.Context) error {
 	for {
 		select {
@@ -141,7 +142,8 @@ func (p *Publisher) announceChanges(ctx context.Context) error {
 		for _, s := range due {
 			p.repeats.changed()
 			for audience, subs := range p.subscriptions.byAudience(s) {
-				// Evaluating conditions for all audiences may take long.
+				// Evaluating conditions for all audiences may take long, so check for the end of ctx
+				// each time.
 				if ctx.Err() != nil {
 					return nil //nolint:nilerr // the end of ctx ends the announcements
 				}

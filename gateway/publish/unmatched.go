@@ -114,8 +114,8 @@ func nearestName(name string, list *admitted) string {
 	return suggestion(pattern, list.namesWithoutBlocks())
 }
 
-// suggestion returns the end of a sentence about a pattern without matches; empty if no name is
-// near.
+// suggestion returns the end of a sentence about a pattern without matches, or "" if no name is
+// similar.
 func suggestion(pattern config.Pattern, names []string) string {
 	nearest := pattern.Nearest(names)
 	if nearest == "" {

@@ -87,7 +87,7 @@ func (s *schemas) checkArguments(
 	return arguments, nil
 }
 
-// readArguments returns the arguments of a get; nil if there are none.
+// readArguments returns the arguments of a get, or nil if it has none.
 func readArguments(params wire.Object) (wire.Object, error) {
 	value := params.Get("arguments")
 	if value == nil {
@@ -130,8 +130,8 @@ func (s *schemas) checkSchema(
 	return err
 }
 
-// mustRefuse reports whether a schema that failed to compile with err refuses every value.
-// Otherwise the upstream decides about the values.
+// mustRefuse reports whether all values of an argument must be refused because its schema failed to
+// compile with err. Otherwise the upstream decides about the values.
 func mustRefuse(err error) bool {
 	return errors.Is(err, schema.ErrExternal) || errors.Is(err, schema.ErrDialect)
 }

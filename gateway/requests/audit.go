@@ -30,9 +30,9 @@ type target struct {
 	// entry is nil if no entry was found. If notFound is true, the caller does not see the entry.
 	entry    *catalog.Entry
 	notFound bool
-	// rule is the rule that shows the entry to the caller or hides it; nil if there is none.
+	// rule is the rule that shows the entry to the caller or hides it, or nil if no rule does.
 	rule *policy.Rule
-	// limit is the rule's limit; nil for none.
+	// limit is the rule's limit, or nil if the rule has no limit.
 	limit *config.Limit
 }
 
@@ -40,7 +40,7 @@ func (t *target) setLink(link seal.Link) {
 	t.name, t.arguments = link.Prompt, wire.Object{}.With("uri", wire.Quote(link.URI))
 }
 
-// seen returns the exposed name of the prompt if the caller sees it, else "".
+// seen returns the exposed name of the prompt if the caller sees the prompt, or "" otherwise.
 func (t *target) seen() string {
 	if t.entry == nil || t.notFound {
 		return ""
@@ -51,7 +51,7 @@ func (t *target) seen() string {
 // findHidden looks up a prompt that the caller does not see, for the audit log.
 func (t *target) findHidden(c *catalog.Catalog, audience *policy.Audience) {
 	if t.readsSkill {
-		for _, e := range c.Entries() { // no early exit: the time must not tell hidden from unknown, see findInView
+		for _, e := range c.Entries() { // no early exit: the time must not reveal whether a prompt is hidden or unknown, see findInView
 			if e.Skill != nil && e.URI() == t.name {
 				t.entry = e
 			}

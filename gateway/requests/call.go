@@ -36,8 +36,8 @@ type outcome struct {
 	// owner is the label of the upstream that answered.
 	owner  string
 	result upstream.Result
-	// parked is the id of the parked get that continues with the client's replies; empty for a
-	// completed get.
+	// parked is the id of the parked get that continues with the client's replies. It is empty if the
+	// get is complete.
 	parked string
 }
 
@@ -143,7 +143,7 @@ func unanswered(err error) bool {
 type screening struct {
 	logger *slog.Logger
 	prompt string
-	blocks *screen.Screen // nil without screen blocks
+	blocks *screen.Screen // nil if there are no screen blocks
 }
 
 // result checks the result of a get or a completion. The error for a rejected result names the

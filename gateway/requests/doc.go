@@ -29,7 +29,7 @@
 // Promises:
 //   - A request uses one snapshot from beginning to end, with two exceptions: while the gateway
 //     starts, and when a reload replaces its upstream before the call. If the configuration has
-//     changed, its caller is authenticated again, and the request fails if that is refused.
+//     changed, its caller is authenticated again, and the request fails if the caller is refused.
 //   - A server's messages during a get reach only the client that made the get.
 //   - A panic ends the request in which it happened, not the process.
 //   - Errors distinguish an upstream's own error, which is passed on unchanged unless its code has
