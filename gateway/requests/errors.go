@@ -72,7 +72,8 @@ func supportedVersions() jsontext.Value {
 	return wire.Array(list)
 }
 
-// Overloaded returns the error for a request that does not fit in the gateway.
+// Overloaded returns the error for a request that needs more memory or time than the gateway can give
+// it now.
 func Overloaded(problem string) *wire.Error { return ownError(upstream.Overloaded, problem) }
 
 // errUnread returns the error for a response that does not fit in memory together with the unread
@@ -248,7 +249,7 @@ func urlRequests(data jsontext.Value) (requests wire.Object) {
 }
 
 // afterError returns the result or error for the client after an upstream's call failed with err.
-// usable are the client's capabilities with which it can be asked for input.
+// usable are the capabilities with which the client can be asked for input.
 func (x *run) afterError(err error, usable wire.Capabilities) (upstream.Result, error) {
 	answer, ok := errors.AsType[*wire.Error](err)
 	if !ok || !answer.FromPeer() {

@@ -32,8 +32,8 @@ func (h *Handler) get(ctx context.Context, x *run) (Result, error) {
 			return Result{}, err
 		}
 	}
-	// Screen first, because screens check the server's own uris. Seal links before the form
-	// changes, which may turn a link into text.
+	// Screen first, because screens check the server's own uris. Seal links before converting the
+	// result to the request's form, which may turn a link into text.
 	if answer, err = x.screening.result(ctx, answer); err != nil {
 		return Result{}, err
 	}
@@ -82,8 +82,8 @@ func (h *Handler) findPrompt(ctx context.Context, x *run, name string) (*catalog
 	return entry, owners, err
 }
 
-// findInView returns the entry that lookup finds in the client's view, and the owners that the
-// client may use. It returns nil if lookup finds none.
+// findInView returns the entry that lookup finds in the client's view, and the owners that the client
+// may use. It returns nil if lookup finds no entry.
 func (h *Handler) findInView(
 	ctx context.Context, x *run, lookup func(*policy.Audience, *catalog.View) *catalog.Entry,
 ) (*catalog.Entry, []catalog.Owner, error) {

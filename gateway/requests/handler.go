@@ -24,15 +24,15 @@ const Name = "promptweir"
 // Options configure a [Handler].
 type Options struct {
 	Logger *slog.Logger
-	// Version is the gateway's version in its serverInfo; empty means "0".
+	// Version is the gateway's version in its serverInfo. If it is empty, "0" is sent.
 	Version string
 	// Ledger counts the memory of responses until they are written. If it is nil, [New] makes one.
 	Ledger *edge.Ledger
-	// Audit records requests; nil records none.
+	// Audit records requests. If it is nil, nothing is recorded.
 	Audit *audit.Log
-	// Shared counts requests over all replicas; nil without replicas.
+	// Shared counts requests over all replicas. It is nil if there are no other replicas.
 	Shared SharedLimits
-	// Forwarder reaches other replicas; nil without forwarding.
+	// Forwarder reaches other replicas. It is nil if requests are not forwarded.
 	Forwarder *cluster.Forwarder
 }
 
@@ -119,7 +119,7 @@ func errorResponse(buffer []byte, r *Request, refusal *wire.Error) Response {
 	return Response{JSON: wire.AppendError(buffer[:0], r.Message.ID, refusal), Code: refusal.Code}
 }
 
-// conclude writes the request to the audit log, and returns the error for its caller; nil if the
+// conclude writes the request to the audit log, and returns the error for its caller, or nil if the
 // caller gets the result. If the line cannot be written, it sets err and returns [errAudit].
 func (h *Handler) conclude(ctx context.Context, x *run, err *error) (refusal *wire.Error) {
 	if *err != nil {

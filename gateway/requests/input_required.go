@@ -158,16 +158,16 @@ type requestState struct {
 	Owner string
 	// Expires is in seconds since 1970.
 	Expires int64
-	// Own is the upstream's own state, unchanged; nil if the upstream sent none.
+	// Own is the upstream's own state, unchanged. It is nil if the upstream sent no state.
 	Own []byte
-	// Waiting is the id of the parked get that continues with the replies; empty if the upstream is
-	// called again.
+	// Waiting is the id of the parked get that continues with the replies. It is empty if the upstream
+	// is called again.
 	Waiting string
 	// Anew is true if the upstream is called again without the replies, see [forModern].
 	Anew bool `json:",omitempty"`
 }
 
-// errState returns the error for a get with a requestState that was not issued for it.
+// errState returns the error for a get whose requestState was not issued for it or has expired.
 func errState() *wire.Error {
 	data := wire.Object{}.With("reason", wire.Quote("state"))
 	return wire.NewError(wire.InvalidParams, "Invalid requestState: repeat the get without it").WithData(data.JSON())
@@ -192,10 +192,11 @@ func (x *run) inputRequired(result wire.Object) (wire.Object, error) {
 	return result.With(memberState, wire.Quote(x.snapshot.RequestStates.Seal(state))), nil
 }
 
-// IsRepeated reports whether the client repeats its request after it was asked for input.
+// IsRepeated reports whether the request has a requestState, which means that the client was asked for
+// input and repeats the request.
 func (r *Request) IsRepeated() bool { return r.Params.Get(memberState) != nil }
 
-// ParkedID returns the id of the parked get that the request continues; empty for other requests.
+// ParkedID returns the id of the parked get that the request continues, or "" if it continues none.
 func (r *Request) ParkedID() string {
 	isGet := r.Message.Method == wire.PromptsGet || r.Message.Method == wire.ResourcesRead
 	// A legacy client is asked during its get and does not repeat it.

@@ -21,15 +21,15 @@ const maxBuckets = 10_000
 // SharedLimits count requests over all replicas of the gateway.
 type SharedLimits interface {
 	// Acquire counts a request of a principal, given by its key, against the rate of each limit. If
-	// the request must wait, Acquire counts it against none and returns the wait. It must return
-	// quickly. An error means that the replicas cannot count together now. Do not change limits
-	// afterwards.
+	// the request must wait, Acquire counts it against no limit and returns the wait. It must return
+	// quickly. An error means that the replicas cannot share their counts at the moment. Do not change
+	// limits afterwards.
 	Acquire(principal string, limits []*config.Limit) (wait time.Duration, err error)
 }
 
 // limits count each principal's requests against limit blocks.
 type limits struct {
-	shared  SharedLimits // nil without replicas
+	shared  SharedLimits // nil if there are no other replicas
 	buckets *lru.Cache[bucketKey, *bucket]
 }
 
@@ -61,7 +61,7 @@ func newLimits(shared SharedLimits) *limits {
 	return &limits{shared, buckets}
 }
 
-// counted lists the buckets that count a request; nil if no limit counts it.
+// counted lists the buckets that count a request. It is nil if no limit counts the request.
 type counted []acquired
 
 // acquired is a bucket that counts a request. reservation is nil if this replica does not count the
@@ -87,8 +87,9 @@ func (x *run) count(l *limits, blocks ...*config.Limit) (err error) {
 	return err
 }
 
-// acquire counts a request against each limit that is not nil, or against none if one is used up.
-// With replicas, rates hold over all of them, and concurrency only per replica.
+// acquire counts a request against each limit that is not nil, or against none if one is used up. If
+// there are several replicas, a rate limits the requests to all of them, but a concurrency limits only
+// the requests to each.
 func (l *limits) acquire(principal *policy.Principal, blocks ...*config.Limit) (counted, error) {
 	if !slices.ContainsFunc(blocks, limitsRequests) {
 		return nil, nil
@@ -157,8 +158,8 @@ func (l *limits) bucket(key bucketKey) *bucket {
 	return b
 }
 
-// acquire counts one request, or returns how long to wait. If rated is false, only the concurrency
-// can make it wait.
+// acquire counts one request, or returns how long to wait. If rated is false, only the concurrency can
+// make the request wait.
 func (b *bucket) acquire(now time.Time, rated bool) (reservation *rate.Reservation, wait time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

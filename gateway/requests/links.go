@@ -49,7 +49,8 @@ func supports(s *snapshot.Snapshot, revision, method string) bool {
 	return false
 }
 
-// readsLink reports whether the request reads a link rather than a file of a skill.
+// readsLink reports whether the request is a client's resources/read for a link, rather than for a
+// file of a skill.
 func (r *Request) readsLink(s *snapshot.Snapshot) bool {
 	uri, _ := r.Params.Text("uri")
 	return r.Message.Method == wire.ResourcesRead && s.Links && r.local == nil && strings.HasPrefix(uri, linkScheme)
@@ -116,8 +117,8 @@ func (x *run) openLink(uri string) (seal.Link, error) {
 	return link, nil
 }
 
-// linkedUpstream returns the upstream with a label if links in its results can be read; otherwise
-// nil.
+// linkedUpstream returns the upstream with a label if links in its results can be read. Otherwise it
+// returns nil.
 func linkedUpstream(s *snapshot.Snapshot, label string) *config.Upstream {
 	at, known := s.Index(label)
 	if !known || s.Upstreams[at].Resources != config.ResourcesLinked {
@@ -157,7 +158,7 @@ func (x *run) sealLinks(ctx context.Context, result jsontext.Value) jsontext.Val
 			return value
 		// Clients expect the content under the uri that they requested.
 		case x.target.linked && uri == own:
-			return wire.Quote(asked) // do not seal again: the client's uri may have an older key
+			return wire.Quote(asked) // do not seal again: the client's uri may be sealed with an older key
 		}
 		if sealed++; sealed <= maxLinks && len(uri) <= maxLink {
 			token := x.snapshot.Sealer.SealLink(x.caller.Principal.Key(), seal.Link{Owner: owner, Prompt: prompt, URI: uri})

@@ -69,7 +69,7 @@ func (h *Handler) list(ctx context.Context, x *run) (Result, error) {
 	return page, nil
 }
 
-// page returns the page of entries after a name; the first page if the name is empty.
+// page returns the page of entries after a name, or the first page if the name is empty.
 func (x *run) page(audience *policy.Audience, view *catalog.View, after string) Result {
 	size, skills := x.snapshot.Config.Gateway.PageSize, x.r.Message.Method == wire.SkillsList
 	if after == "" && x.r.Variant == "" && !skills { // the usual list
@@ -150,7 +150,7 @@ func invalidCursor(err error) *wire.Error {
 }
 
 // partial returns the upstreams in the audience's view whose lists may be outdated, or whose gets
-// fail, as a JSON array; nil without such upstreams.
+// fail, as a JSON array, or nil if there are no such upstreams.
 func partial(s *snapshot.Snapshot, audience *policy.Audience) jsontext.Value {
 	var list []jsontext.Value
 	for _, d := range s.Degradations(audience) {

@@ -19,7 +19,7 @@ type Local struct {
 	// prompt: a person who reads the configuration, or operates the gateway, can reach the
 	// upstreams anyway.
 	Principal *policy.Principal
-	// Operator is the operator at the console; nil for a command.
+	// Operator is the operator at the console. It is nil for a command.
 	Operator *Operator
 }
 
@@ -28,8 +28,8 @@ type Local struct {
 type Operator struct {
 	// Client is the network address from which the operator's request came.
 	Client string
-	// As names the principal whose view the console showed, such as "user:ann"; empty for the view
-	// of all principals.
+	// As names the principal whose view the console showed, such as "user:ann". It is empty if the
+	// console showed the view of all principals.
 	As string
 }
 

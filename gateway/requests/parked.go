@@ -41,7 +41,7 @@ const (
 // value is ready.
 type parked struct {
 	ledger    *edge.Ledger
-	forwarder *cluster.Forwarder // makes ids; nil without forwarding
+	forwarder *cluster.Forwarder // makes ids; nil if requests are not forwarded
 	running   sync.WaitGroup
 
 	mu     sync.Mutex // guards the fields below
@@ -70,7 +70,7 @@ type parkedGet struct {
 	held edge.Reservation
 
 	mu       sync.Mutex // guards the fields below
-	attached *run       // the run that waits for the outcome; nil for none
+	attached *run       // the run that waits for the outcome; nil if no run waits
 	pending  map[string]pendingRequest
 	sent     int
 }
@@ -138,7 +138,8 @@ func (p *parked) remove(g *parkedGet, cause error) {
 	delete(p.all, g)
 }
 
-// reserve counts a get that asks its client. It returns false if there are too many such gets.
+// reserve counts a get that asks its client. It returns false if there are too many such gets, or if
+// the get was removed.
 func (p *parked) reserve(g *parkedGet) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -219,7 +220,7 @@ func (p *parked) park(g *parkedGet, requests wire.Object) (outcome, error) {
 	return outcome{result: upstream.Result{JSON: result.JSON(), Revision: wire.Rev20260728}, parked: name}, nil
 }
 
-// unpark removes and returns a parked get if it belongs to the principal; otherwise nil.
+// unpark removes and returns a parked get if it belongs to the principal. Otherwise it returns nil.
 func (p *parked) unpark(name, principal string) *parkedGet {
 	p.mu.Lock()
 	defer p.mu.Unlock()

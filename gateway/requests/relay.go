@@ -34,9 +34,9 @@ type RelayQueue struct {
 	queue  [][]byte
 	bytes  int
 	closed bool
-	// hold counts the memory of a large message; if nil, nothing is counted. queued are the
-	// reservations for the messages in the queue. sending are the reservations for the messages
-	// that Drain returned last.
+	// hold counts the memory of a large message. If hold is nil, nothing is counted. queued are the
+	// reservations for the messages in the queue. sending are the reservations for the messages that
+	// Drain returned last.
 	hold            func(bytes int) (edge.Reservation, bool)
 	queued, sending []edge.Reservation
 }

@@ -31,23 +31,25 @@ type Request struct {
 	// Revision is the client's protocol revision.
 	Revision string
 
-	// Variant is the endpoint's variant; empty for the plain endpoint.
+	// Variant is the endpoint's variant. It is empty for the plain endpoint.
 	Variant config.Variant
 
 	// Snapshot and Caller belong to one configuration.
 	Snapshot *snapshot.Snapshot
 	Caller   snapshot.Caller
 
-	// LogLevel is the least severe level of log messages for the client; empty for none.
+	// LogLevel is the least severe level of log messages for the client. It is empty if the client
+	// gets no log messages.
 	LogLevel string
-	// SetLogLevel changes the level for later requests of the session; nil without a session.
+	// SetLogLevel changes the level for later requests of the session. It is nil if there is no
+	// session.
 	SetLogLevel func(level string)
 	// Relay queues the messages that the client gets before the response. ServerRequest sends a
 	// server request to a legacy client and returns its reply. Both are nil if the transport does
 	// not support them.
 	Relay         *RelayQueue
 	ServerRequest func(ctx context.Context, method string, params jsontext.Value) (reply jsontext.Value, err error)
-	// Client is the address of the network peer, which is not the principal; empty over stdio.
+	// Client is the address of the network peer, which is not the principal. It is empty over stdio.
 	Client string
 	// Capabilities are the client's capabilities for server requests during the request.
 	Capabilities wire.Capabilities
@@ -56,10 +58,11 @@ type Request struct {
 	InParts bool
 	// Software is the clientInfo of a legacy session's initialize.
 	Software Software
-	// Session is the id of a legacy session of Streamable HTTP; zero without such a session.
+	// Session is the id of a legacy session of Streamable HTTP. It is zero if there is no such
+	// session.
 	Session [16]byte
 
-	// local is the caller in this process; nil for a client.
+	// local is the caller in this process. It is nil if the caller is a client.
 	local *Local
 	tool  toolCall
 }
@@ -101,9 +104,9 @@ func ownerOf(principal *policy.Principal, client string) string {
 // confidence interval of 30 pairs of builds: 2.6–7.5 %).
 var free = sync.Pool{New: func() any { return new(Request) }} //nolint:gochecknoglobals // a pool is shared by nature
 
-// isReusable reports whether nothing uses the request and its run after the response. The call of a
-// get has returned by then, and the upstream has only copies. Two users may outlast the response: a
-// relay, and a parked get that this request continued.
+// isReusable reports whether the request is a list or a get, and nothing uses it and its run after the
+// response. The call of a get has returned by then, and the upstream has only copies. Two users may
+// outlast the response: a relay, and a parked get that this request continued.
 func (r *Request) isReusable() bool {
 	isGet := r.Message.Method == wire.PromptsGet && !r.IsRepeated()
 	return (isGet || r.Message.Method == wire.PromptsList) && r.Relay == nil
@@ -146,7 +149,8 @@ func withoutNulls(params wire.Object) wire.Object {
 	return params.WithoutNulls("cursor", "arguments", "context", "_meta", memberState, memberResponses)
 }
 
-// ClaimsModern reports whether the message declares a modern revision in its _meta.
+// ClaimsModern reports whether _meta has a protocol version, as only modern requests do. The version
+// itself is not checked.
 func (r *Request) ClaimsModern() bool { return r.Meta.Get(wire.MetaProtocolVersion) != nil }
 
 // Modern reports whether the client speaks the modern era.
@@ -168,7 +172,7 @@ func (r *Request) WantsRelay() bool {
 	return false
 }
 
-// progressToken returns the client's progress token, or nil.
+// progressToken returns the client's progress token, or nil if the client sent no valid token.
 func (r *Request) progressToken() jsontext.Value {
 	token := r.Meta.Get(wire.MetaProgressToken)
 	if kind := token.Kind(); kind != '"' && kind != '0' {

@@ -34,13 +34,14 @@ const minLarge = 32 << 10
 type Response struct {
 	// JSON is the response, without the part that [Response.Parts] adds.
 	JSON []byte
-	// Code is the code of a JSON-RPC error; 0 for a result.
+	// Code is the code of a JSON-RPC error. It is 0 if the response is a result.
 	Code int64
 	// Ready is the time at which the response was complete.
 	Ready time.Time
 
 	inParts bool
-	// large belongs into JSON at the offset at; nil if JSON is complete.
+	// large is a part of the result that Parts inserts into JSON; at is its offset there. It is nil if
+	// JSON is complete.
 	large jsontext.Value
 	at    int
 }
@@ -53,7 +54,7 @@ func (out *Response) Parts() [][]byte {
 	return [][]byte{out.JSON[:out.at], out.large, out.JSON[out.at:]}
 }
 
-// appendValue appends part of a result to the response in dst. If the part is large, it only
+// appendValue appends part of a result to the response in dst. If the part is large, appendValue only
 // records the part and its position.
 func (out *Response) appendValue(dst []byte, value jsontext.Value) []byte {
 	if !out.inParts || out.large != nil || len(value) < minLarge {

@@ -13,19 +13,20 @@ type Scope struct {
 	// Connection is the memory of a request over HTTP/2 besides its body. Message is the memory of
 	// a large message.
 	Connection, Message edge.Reservation
-	// InFlight counts the request in its session or connection; nil if it is not counted.
+	// InFlight counts the request in its session or connection. It is nil if the request is not
+	// counted.
 	InFlight interface{ Release() }
-	// Request is a reusable request, see [Read]; nil for none.
+	// Request is the request if it can be reused, see [Read], or nil otherwise.
 	Request *Request
 
-	// limited lists the limits that count the request; nil before authorization.
+	// limited lists the limits that count the request. It is nil before authorization.
 	limited counted
 	// result is the memory of the copies of a file that is being read, and later of the result.
 	result edge.Reservation
 	// endParked ends the get that was parked for the request, because the client cannot return to
 	// it. It is nil if no get was parked, or if the client got the input_required result.
 	endParked func()
-	// relayed holds the messages to the client before the response; nil without a relay.
+	// relayed holds the messages to the client before the response. It is nil if there is no relay.
 	relayed *RelayQueue
 	run     *run
 }

@@ -24,9 +24,8 @@ import (
 // from its upstream. A file is found only through a skill that the caller sees. Other files do not
 // exist for the caller.
 
-// provenance returns a function for an audience: it returns the origin of a skill that the audience
-// sees, as a member of _meta. The function caches, because most skills of a list have the same
-// origin.
+// provenance returns a function that returns the origin of a skill, as a member of _meta. The audience
+// must see the skill. The function caches, because most skills of a list have the same origin.
 func provenance(s *snapshot.Snapshot, audience *policy.Audience) func(*catalog.Entry) []byte {
 	sources, known := s.Sources, map[skills.Origin][]byte{}
 	team, isLocked := "", false
@@ -271,7 +270,7 @@ func (l *Local) lookupFile(s *snapshot.Snapshot, uri string) (*catalog.Entry, []
 	return nil, nil, skills.File{}
 }
 
-// isUnknown reports whether an upstream does not know the resource.
+// isUnknown reports whether an error means that the upstream does not know the resource.
 func isUnknown(err error) bool {
 	answer, ok := errors.AsType[*wire.Error](err)
 	return ok && (answer.Code == wire.InvalidParams || answer.Code == resourceNotFound || answer.Code == wire.MethodNotFound)

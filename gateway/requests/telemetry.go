@@ -142,7 +142,8 @@ func (h *Handler) Record(ctx context.Context, r *Request, err error) {
 	h.metrics.end(ctx, x, err, wireErr)
 }
 
-// RecordRefused records a request that its transport refused. header is the HTTP request's.
+// RecordRefused records a request that its transport refused. header contains the headers of the HTTP
+// request.
 func (h *Handler) RecordRefused(ctx context.Context, r *Request, header http.Header) {
 	if r.Message.IsRequest() {
 		h.Record(ExtractTrace(ctx, r.Meta, header), r, errRefused)
@@ -163,8 +164,8 @@ func requestID(id jsontext.Value) string {
 	return strings.ToValidUTF8(text[:min(len(text), maxRequestID)], "")
 }
 
-// end records the request's duration and ends its span. wireErr is the error for the client; nil if
-// a transport has refused the request itself.
+// end records the request's duration and ends its span. wireErr is the error for the client. It is nil
+// if the request succeeded, or if a transport has refused it.
 func (i *instruments) end(ctx context.Context, x *run, err error, wireErr *wire.Error) {
 	o := &x.operation
 	options := o.kind.success

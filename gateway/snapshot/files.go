@@ -27,8 +27,8 @@ func (g *Generation) FilePrompt(label, own string) *files.Prompt {
 	return nil
 }
 
-// Files returns the list from which the gets of an upstream with files are answered; nil for other
-// upstreams.
+// Files returns the list from which the gets of an upstream with files are answered. It returns nil
+// for other upstreams.
 func (s *Snapshot) Files(label string) *files.List {
 	if i, known := s.index[label]; known {
 		return s.States[i].Files

@@ -38,8 +38,9 @@ type Generation struct {
 	Config *config.Config
 	// Upstreams are in configuration order.
 	Upstreams []config.Upstream
-	// Connectors are the upstreams' connectors in the same order; empty if the gateway contacts no
-	// upstream. A connector may have been made for an earlier configuration with the same server.
+	// Connectors are the upstreams' connectors in the same order. They are empty if the gateway
+	// contacts no upstream. A connector may have been made for an earlier configuration with the same
+	// server.
 	Connectors []Connector
 
 	Policy   *policy.Policy
@@ -92,8 +93,8 @@ type Connector interface {
 type TeamRules struct {
 	Lock      config.LockSetting
 	Overrides []config.Override
-	Screen    *screen.Screen // nil without screen blocks
-	Limit     *config.Limit  // nil without a limit block
+	Screen    *screen.Screen // nil if there are no screen blocks
+	Limit     *config.Limit  // nil if there is no limit block
 }
 
 // Override is a prompt block, the team that owns the prompt, and the upstreams that may offer it.
@@ -162,8 +163,8 @@ func (g *Generation) addTeam(team *config.Team, before *Generation) {
 	}
 }
 
-// newSealer returns the sealer of before if the keys are the same: without configured keys, its key
-// is random and cannot be made again.
+// newSealer returns the sealer of before if the keys are the same: if none are configured, its key is
+// random and cannot be made again.
 func newSealer(cfg *config.Config, before *Generation) (*seal.Sealer, error) {
 	if before != nil && slices.Equal(before.Config.Gateway.CursorKeys, cfg.Gateway.CursorKeys) {
 		return before.Sealer, nil
@@ -203,8 +204,8 @@ func (g *Generation) Index(label string) (i int, known bool) {
 	return i, known
 }
 
-// Connector returns the connector of the upstream with a label; nil for an unknown label or without
-// connectors.
+// Connector returns the connector of the upstream with a label, or nil if the label is unknown or the
+// generation has no connectors.
 func (g *Generation) Connector(label string) Connector {
 	if i, known := g.index[label]; known && len(g.Connectors) > 0 {
 		return g.Connectors[i]
@@ -212,8 +213,8 @@ func (g *Generation) Connector(label string) Connector {
 	return nil
 }
 
-// Assertion returns the assertion about a caller for the server of an upstream; the zero value if
-// the server gets none.
+// Assertion returns the assertion about a caller for the server of an upstream, or the zero value if
+// the server gets no assertion.
 func (g *Generation) Assertion(label string, caller *policy.Principal) (client.Assertion, error) {
 	u := &g.Upstreams[g.index[label]]
 	value, err := g.Assertions.For(u, caller)
@@ -223,9 +224,9 @@ func (g *Generation) Assertion(label string, caller *policy.Principal) (client.A
 	return client.Assertion{Header: u.Assertion.Header, Value: value}, nil
 }
 
-// ServerID identifies the server of the upstream with a label; empty for an unknown label. After a
-// reload the label may belong to another server, which must not receive the state and replies for
-// this one.
+// ServerID identifies the server of the upstream with a label. It is empty if the label is unknown.
+// After a reload the label may belong to another server, which must not receive the state and replies
+// that are meant for the first server.
 func (g *Generation) ServerID(label string) string {
 	connector := g.Connector(label)
 	if connector == nil {
@@ -234,10 +235,10 @@ func (g *Generation) ServerID(label string) string {
 	return Digest([]byte(ServerOf(connector.Upstream())))
 }
 
-// TeamLimit returns the limit of a team's prompts; nil for none.
+// TeamLimit returns the limit of a team's prompts, or nil if the team has no limit.
 func (g *Generation) TeamLimit(team string) *config.Limit { return g.Teams[team].Limit }
 
-// Screen returns the screen blocks for a team's prompts; nil for none.
+// Screen returns the screen blocks for a team's prompts, or nil if there are none.
 func (g *Generation) Screen(team string) *screen.Screen { return g.Teams[team].Screen }
 
 // Replaced is closed when another generation has replaced this one.
@@ -248,7 +249,7 @@ func (g *Generation) ExposedName(source *catalog.Source, own string) string {
 	return source.Exposed(g.Config.Gateway.Separator, own)
 }
 
-// PromptBlock returns the prompt block of an upstream's prompt; nil for none.
+// PromptBlock returns the prompt block of an upstream's prompt, or nil if the prompt has no block.
 func (g *Generation) PromptBlock(source *catalog.Source, own string) *config.Override {
 	if len(g.Overrides) == 0 {
 		return nil

@@ -16,9 +16,9 @@ type Lists map[string]List
 // List is the list of one upstream.
 type List struct {
 	// Server identifies the server that returned the list, see [ServerOf]. If it is empty, the list
-	// fits any server of the label.
+	// fits any server with the label.
 	Server string
-	// Definitions are in the upstream's form; nil if the list is unknown.
+	// Definitions are in the upstream's form. They are nil if the list is unknown.
 	Definitions []jsontext.Value
 }
 
@@ -61,7 +61,8 @@ func LockedLists(cfg *config.Config, lock config.Lock) Lists {
 	return lists
 }
 
-// areReplicas reports whether two upstreams are servers that share a prefix.
+// areReplicas reports whether two upstreams are servers that share a prefix, and both or neither may
+// have skills.
 func areReplicas(a, b *config.Upstream) bool {
 	return a.Prefix != "" && a.Prefix == b.Prefix && a.Skills == b.Skills && a.Files == nil && b.Files == nil
 }

@@ -136,8 +136,8 @@ func (s *Snapshot) FirstPaged(audience *policy.Audience) bool {
 	return !paged.Load() && paged.CompareAndSwap(false, true)
 }
 
-// Lookup returns the entry that an audience sees under a name; nil if the name does not exist, or
-// the audience may not see it.
+// Lookup returns the entry that an audience sees under a name, or nil if the name does not exist or
+// the audience may not see the entry.
 func (s *Snapshot) Lookup(audience *policy.Audience, name string) *catalog.Entry {
 	// Look in the view, not in the catalog: evaluating an entry's conditions takes time, and a
 	// client could measure it to tell a hidden name from an unknown one.
@@ -160,13 +160,14 @@ func (s *Snapshot) Listed(i int) bool {
 	return known && s.Admitted[i]
 }
 
-// Definitions returns the list of the upstream at index i in the upstream's form; nil if unknown.
+// Definitions returns the list of the upstream at index i in the upstream's form, or nil if the list
+// is unknown.
 func (s *Snapshot) Definitions(i int) []jsontext.Value {
 	definitions, _ := s.LatestList(i, s.States[i])
 	return definitions
 }
 
-// Lists returns the latest list of each upstream; upstreams without a list are missing.
+// Lists returns the latest list of each upstream. Upstreams whose lists are unknown are missing.
 func (s *Snapshot) Lists() Lists {
 	lists := Lists{}
 	for i, u := range s.Upstreams {

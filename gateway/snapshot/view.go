@@ -117,7 +117,7 @@ func (v *view) knows(audience *policy.Audience, u *config.Upstream) bool {
 	return audience.Member(u.Team) || v.owners()[u.Name]
 }
 
-// Skill returns the visible skill whose SKILL.md has this URI; nil if there is none. Call
+// Skill returns the visible skill whose SKILL.md has this URI, or nil if there is none. Call
 // [Snapshot.RequestView] for the audience first.
 func (s *Snapshot) Skill(audience *policy.Audience, uri string) *catalog.Entry {
 	root, _ := strings.CutSuffix(uri, "/"+wire.SkillFile)

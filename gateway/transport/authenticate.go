@@ -43,11 +43,12 @@ func (x *exchange) authenticate(id jsontext.Value) (snapshot.Caller, bool) {
 }
 
 // awaitTried waits until each of the caller's upstreams has been listed or has failed once. Without
-// it, clients that reconnect after a start would be notified several times while the catalog fills up.
-// If a reload refuses the caller during the wait, awaitTried responds and returns false.
+// this wait, clients that reconnect after a start would be notified several times while the catalog
+// fills up. If a reload refuses the caller during the wait, awaitTried responds and returns false.
 func (x *exchange) awaitTried(caller *snapshot.Caller, id jsontext.Value) bool {
 	s, err := x.t.publisher.AwaitTried(x.r.Context(), caller, x.snapshot)
-	// Use the snapshot also after an error: the challenge must be of the configuration that refuses.
+	// Use the snapshot also after an error: the challenge must come from the configuration that
+	// refuses the caller.
 	x.snapshot = s
 	if err != nil {
 		x.refuseCaller(id, err)
@@ -69,8 +70,8 @@ func (x *exchange) refuseCaller(id jsontext.Value, err error) {
 	case lacksScope:
 		status, problem, reason = http.StatusForbidden, "Forbidden: the token lacks a required scope", "scope"
 	case errors.Is(err, identity.ErrNoCredential):
-		// Do not count it: a client first sends a request without a credential to find the issuer
-		// (RFC 9728).
+		// Do not count this refusal: a client first sends a request without a credential to find the
+		// issuer (RFC 9728).
 		problem, reason = "Unauthorized: a bearer token is required", ""
 	}
 	if reason != "" {

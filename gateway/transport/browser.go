@@ -124,7 +124,7 @@ func texts(all []string) jsontext.Value {
 }
 
 // allowPublic prepares the response to a GET or HEAD that everyone may read, including pages of any
-// origin. For any other method and a foreign host, it responds and returns false.
+// origin. For any other method or a foreign host, it responds and returns false.
 func allowPublic(w http.ResponseWriter, r *http.Request, s *snapshot.Snapshot) (ok bool) {
 	// Check the host, against DNS rebinding, but not the origin.
 	if err := s.Origins.Host(r); err != nil {

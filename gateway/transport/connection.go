@@ -69,8 +69,8 @@ func newConnection(t *Transport, caller snapshot.Caller) *connection {
 	return c
 }
 
-// reauthenticate returns the current snapshot. After a reload, it authenticates the client again; if
-// it returns an error, the connection must end. Only the goroutine of receive may call it.
+// reauthenticate returns the current snapshot. After a reload, it authenticates the client again.
+// After an error, the connection must end. Only the goroutine of receive may call it.
 func (c *connection) reauthenticate(ctx context.Context) (*snapshot.Snapshot, error) {
 	s, _, err := c.t.publisher.Reauthenticate(ctx, &c.caller)
 	return s, err

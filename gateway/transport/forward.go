@@ -48,7 +48,7 @@ func (l *legacyExchange) forwardReply(w http.ResponseWriter, reply *wire.Message
 	return reply.IsResponse() && l.x.forward(w, id, &l.caller, body)
 }
 
-// unanswered drops a response: a reply in a batch gets none.
+// unanswered is a response writer that drops the response, because a reply in a batch gets none.
 type unanswered http.Header
 
 func (u unanswered) Header() http.Header       { return http.Header(u) }

@@ -31,12 +31,13 @@ type exchange struct {
 
 	w http.ResponseWriter
 	r *http.Request
-	// conn is the connection of the request; nil if another server than the gateway's accepted it.
+	// conn is the connection of the request. It is nil if a server other than the gateway's accepted
+	// the connection.
 	conn *edge.Conn
 	// snapshot is at first the snapshot that was current when the header arrived. It checks the origin.
 	// When the body has arrived, it is replaced by the current snapshot.
 	snapshot *snapshot.Snapshot
-	// variant is the endpoint's variant; empty for the plain endpoint.
+	// variant is the endpoint's variant. It is empty for the plain endpoint.
 	variant config.Variant
 	// client is the client's network address. It is set when the body has arrived.
 	client string
@@ -146,7 +147,7 @@ func (x *exchange) servePost(ofHeader *protocol) {
 	}
 }
 
-// protocolOf returns the protocol of a message: modern if its _meta contains a revision, else the
+// protocolOf returns the protocol of a message: modern if its _meta contains a revision, otherwise the
 // protocol of the header. An initialize is legacy even with a modern header, because some clients send
 // the newest revision in all headers.
 func protocolOf(request *requests.Request, ofHeader *protocol) *protocol {
@@ -236,7 +237,8 @@ func (x *exchange) readLargeBody() ([]byte, error) {
 		}
 		n, err := source.Read(body[len(body):cap(body)])
 		body = body[:len(body)+n]
-		// io.EOF means a complete body. For an incomplete one, the error is io.ErrUnexpectedEOF or another.
+		// io.EOF means a complete body. For an incomplete body, the error is io.ErrUnexpectedEOF or
+		// another error.
 		if errors.Is(err, io.EOF) {
 			return body, nil
 		}

@@ -30,7 +30,7 @@ type sseSessions struct {
 	all sync.Map // of *sseSession
 }
 
-// find returns the session with an id, or nil.
+// find returns the session with an id, or nil if there is none.
 func (s *sseSessions) find(id string) *sseSession {
 	found, _ := s.all.Load(id)
 	session, _ := found.(*sseSession)

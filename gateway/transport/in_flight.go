@@ -13,7 +13,8 @@ import (
 
 const (
 	// maxInFlight bounds the requests in flight on one connection of stdio or HTTP+SSE. It equals the
-	// default concurrency of an upstream: if the client is a gateway, it can use its whole concurrency.
+	// default concurrency of an upstream, so that a client that is a gateway itself can use all of
+	// that concurrency.
 	maxInFlight = 256
 	// maxSessionInFlight bounds the requests in flight of one legacy session over Streamable HTTP. It is
 	// high because a gateway as a client sends the requests of all its clients in one session.
@@ -198,7 +199,7 @@ func (q *replies) deliver(session sessionID, m *wire.Message) bool {
 	return true
 }
 
-// end makes all server requests of a session fail that wait for a reply.
+// end fails all server requests of a session that wait for a reply.
 func (q *replies) end(session sessionID) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

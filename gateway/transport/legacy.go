@@ -27,8 +27,8 @@ type legacyExchange struct {
 	sealed seal.Session
 }
 
-// inSession authenticates the caller, opens its session and calls serve. If authentication or session
-// fails, it responds with an error.
+// inSession authenticates the caller, opens its session and calls serve. If the credential or the
+// session is not accepted, it responds with an error.
 func (x *exchange) inSession(serve func(*legacyExchange)) {
 	caller, ok := x.authenticate(nil)
 	if !ok {

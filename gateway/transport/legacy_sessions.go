@@ -36,8 +36,8 @@ func newLegacySessions() *legacySessions {
 	return &legacySessions{streams: map[sessionID]*context.CancelFunc{}, ended: ended, levels: levels}
 }
 
-// logLevel returns the least severe level of log messages that a session gets; empty if the client has
-// set none.
+// logLevel returns the least severe level of log messages that a session gets, or "" if the client has
+// set no level.
 func (l *legacySessions) logLevel(id sessionID) string {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -121,8 +121,8 @@ func checkHeaders(header http.Header, request *requests.Request) *wire.Error {
 	return mirrors(header, wire.HeaderName, name)
 }
 
-// mirrors returns an error unless the request has exactly one header with the name and the value of
-// want.
+// mirrors returns an error unless the request has exactly one header with the given name, and the
+// value of that header is want.
 func mirrors(header http.Header, name, want string) *wire.Error {
 	values := header.Values(name)
 	if len(values) != 1 {

@@ -16,7 +16,7 @@ const streamAfter = 10 * time.Second
 // pending is the response to a request that waits for an upstream. The zero value is not pending.
 type pending struct {
 	mu     sync.Mutex          // guards the fields below and writes to w
-	w      http.ResponseWriter // nil if the response is not or no longer pending
+	w      http.ResponseWriter // nil unless the response is pending
 	stream *eventStream        // nil until the stream begins
 	due    time.Time           // time of the next comment
 }
@@ -39,7 +39,8 @@ func (p *pending) send(message []byte) (ok bool) {
 	return stream.err == nil
 }
 
-// comment writes a comment, and begins the stream if necessary. It does nothing after the end.
+// comment writes a comment, and begins the stream if necessary. It does nothing once the response is
+// no longer pending.
 func (p *pending) comment() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -83,7 +84,7 @@ func (s *pendings) add(p *pending, w http.ResponseWriter, request *requests.Requ
 	}
 }
 
-// end ends the pending time of a response. It returns the stream if one has begun, or nil. After end,
+// end ends the pending time of a response. It returns the stream, or nil if none has begun. After end,
 // only the caller writes.
 func (s *pendings) end(p *pending) *eventStream {
 	s.mu.Lock()

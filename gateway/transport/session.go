@@ -38,8 +38,8 @@ func initialize(handler *requests.Handler, request *requests.Request) (jsontext.
 	if !ok {
 		return nil, wire.NewError(wire.InvalidParams, "Invalid params: protocolVersion must be a string")
 	}
-	// Offer the latest legacy revision to a client that requests an unknown one. The client disconnects
-	// if it does not support that (2025-11-25, Lifecycle, "Version Negotiation").
+	// Offer the latest legacy revision to a client that requests an unknown one. The client
+	// disconnects if it does not support that revision (2025-11-25, Lifecycle, "Version Negotiation").
 	request.Revision = wire.LatestLegacy
 	if wire.KnownLegacy(requested) {
 		request.Revision = requested
@@ -85,11 +85,11 @@ const maxBatch = 100
 // incoming is a message or a batch of messages.
 type incoming struct {
 	request *requests.Request
-	// batch contains the unparsed messages of a batch; nil for a single message.
+	// batch contains the unparsed messages of a batch. It is nil for a single message.
 	batch []jsontext.Value
-	// raw is the body of the HTTP request; nil over stdio.
+	// raw is the body of the HTTP request. It is nil over stdio.
 	raw []byte
-	// header is the header of the HTTP request; nil over stdio.
+	// header is the header of the HTTP request. It is nil over stdio.
 	header http.Header
 }
 
@@ -201,7 +201,7 @@ func (l *legacyExchange) serveBatch(batch []jsontext.Value) {
 }
 
 // acceptBatched returns the job of one request of a batch. The request gets no relay: all responses
-// are sent together, and no messages before them.
+// are sent together, and no messages are sent before them.
 func (l *legacyExchange) acceptBatched(s *session, request *requests.Request) *job {
 	x := l.x
 	request.SetLogLevel = s.setLogLevel

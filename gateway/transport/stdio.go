@@ -24,9 +24,10 @@ var errExpired = errors.New("the client's credential has expired")
 // may write to out.
 //
 // It returns nil after the end of the input or of ctx, when the requests in flight have been answered.
-// After the end of ctx, they have the configuration's drain_timeout, and subscriptions end with their
-// closing result. It returns an error if reading or writing fails, if the credential expires, or if a
-// reload refuses the credential. A goroutine may remain in a read or write that cannot be interrupted.
+// After the end of ctx, requests in flight may run for the configuration's drain_timeout, and
+// subscriptions end with their closing result. It returns an error if reading or writing fails, if the
+// credential expires, or if a reload refuses the credential. A goroutine may remain in a read or write
+// that cannot be interrupted.
 func (t *Transport) ServeStdio(ctx context.Context, credential identity.Credential, in io.Reader, out io.Writer) error {
 	caller, err := t.publisher.Current().Authenticate(ctx, credential)
 	if err != nil {
@@ -47,7 +48,7 @@ func (t *Transport) ServeStdio(ctx context.Context, credential identity.Credenti
 		}
 		c.end(inFlight, cut, ended)
 	})()
-	// failed has room for the errors of both goroutines: only one error may be received.
+	// failed has room for the errors of both goroutines, because only one error may be received.
 	lines, written, failed := make(chan []byte), make(chan struct{}), make(chan error, 2)
 	go func() { failed <- readLines(ctx, in, lines) }()
 	go func() {
@@ -94,9 +95,9 @@ func readLines(ctx context.Context, in io.Reader, lines chan<- []byte) error {
 	}
 }
 
-// end bounds the time after the end of the connection's context. Requests in flight have drain_timeout,
-// unless they are cut off already. Then the client has flushTimeout to read. ended is closed when all
-// messages have been written.
+// end bounds the time after the end of the connection's context. Requests in flight may run for
+// drain_timeout, unless they are cut off already. After that, the client has flushTimeout to read the
+// last messages. ended is closed when all messages have been written.
 func (c *connection) end(inFlight context.Context, cut context.CancelCauseFunc, ended <-chan struct{}) {
 	select {
 	case <-time.After(c.t.publisher.Current().Config.Gateway.DrainTimeout):

@@ -34,7 +34,7 @@ type outlet struct {
 	variant config.Variant
 }
 
-// ticks returns a channel that ticks when keepAlive must be called; nil if keepAlive is nil.
+// ticks returns a channel that ticks when keepAlive must be called, or nil if keepAlive is nil.
 func (o outlet) ticks() (ticks <-chan time.Time, stop func()) {
 	if o.keepAlive == nil {
 		return nil, func() {}
@@ -128,7 +128,7 @@ func (t *Transport) readListen(ctx context.Context, request *requests.Request) (
 }
 
 // listen sends the acknowledgment of a subscription, and then notifications until it ends. It returns
-// the closing result, which the caller must send; nil if the client has left.
+// the closing result, which the caller must send, or nil if the client has left.
 func (t *Transport) listen(ctx context.Context, l *listener, out outlet) (closing []byte) {
 	granted := wire.Object{}
 	if l.listChanged {

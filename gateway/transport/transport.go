@@ -54,7 +54,7 @@ type Options struct {
 	Logger *slog.Logger
 	// Ledger counts the memory, connections and streams of clients.
 	Ledger *edge.Ledger
-	// Forwarder forwards requests to other replicas. It is nil if there are none.
+	// Forwarder forwards requests to other replicas. It is nil if requests are not forwarded.
 	Forwarder *cluster.Forwarder
 }
 
@@ -90,7 +90,8 @@ func (t *Transport) Drain() { t.drain.Do(func() { close(t.closing) }) }
 func (t *Transport) AwaitedReplies() int { return t.replies.len() }
 
 // recovered recovers from a panic and logs it, so that only the request, stream or session ends. Defer
-// it on each goroutine that net/http does not protect. After a panic it calls then, which may be nil.
+// it on each goroutine that net/http does not protect. After a panic, it calls the function then,
+// which may be nil.
 func (t *Transport) recovered(ctx context.Context, then func()) {
 	broke := recover()
 	if broke == nil {
@@ -145,8 +146,8 @@ func (t *Transport) Handler() http.Handler {
 	})
 }
 
-// variantAt returns the variant at a path, which is empty for the plain endpoint. served is false if
-// no endpoint is at the path. A final slash is ignored.
+// variantAt returns the variant at a path. The variant is empty for the plain endpoint. served is
+// false if no endpoint is at the path. A final slash is ignored.
 func variantAt(c *config.Config, path, endpoint string) (variant config.Variant, served bool) {
 	beneath, served := strings.CutPrefix(path, endpoint)
 	beneath = strings.TrimSuffix(beneath, "/")
@@ -203,8 +204,8 @@ func (t *Transport) begin(w http.ResponseWriter, r *http.Request) (x *exchange, 
 // the request to the upstream. It counts over HTTP/2, where a connection may have 250 requests.
 const requestMemory = 32 << 10
 
-// release releases everything that the exchange holds. countStream calls it early for a stream, which
-// another bound counts.
+// release releases everything that the exchange holds. countStream calls release early for a stream,
+// because another bound limits streams.
 func (x *exchange) release() {
 	if x.pending.w != nil { // after a panic
 		x.t.pendings.end(&x.pending)
