@@ -73,7 +73,7 @@ func (a *app) adminURL(flag string) (string, error) {
 }
 
 // callAdmin sends a request to the admin listener at base, and returns the body of a response with status
-// 200, or 422 for a refused configuration. Other responses are errors, with a remedy where there is one.
+// 200, or 422 for a refused configuration. Other responses are errors, with a remedy if one is known.
 func callAdmin(
 	ctx context.Context, within time.Duration, method, base, path, token string,
 ) (status int, text []byte, err error) {
@@ -110,8 +110,8 @@ func callAdmin(
 	return 0, nil, fmt.Errorf("%s answers HTTP %s: %s", base, response.Status, message)
 }
 
-// networkProblem returns the reason for a missing response, without the address: callers print that
-// themselves.
+// networkProblem returns the reason why a request got no response. It omits the address, because callers print
+// the address themselves.
 func networkProblem(err error) string {
 	if timeout, ok := errors.AsType[net.Error](err); ok && timeout.Timeout() {
 		return "it timed out"

@@ -56,8 +56,8 @@ var errNoConfig = &usageError{"--config PATH is required (or PROMPTWEIR_CONFIG)"
 const whichConfig = `default: --config, else what lies here:
 promptweir, gateway.hcl, or this folder if it has gateway.hcl and teams`
 
-// setConfig sets the configuration of a command: its argument, --config or its variable, or the configuration
-// in the working directory, in this order.
+// setConfig sets the configuration of a command: its argument, else that of --config or PROMPTWEIR_CONFIG, else
+// the configuration in the working directory.
 func (a *app) setConfig(command string, args []string) error {
 	switch {
 	case len(args) > 0 && a.configGiven():
@@ -74,7 +74,8 @@ func (a *app) setConfig(command string, args []string) error {
 	return nil
 }
 
-// configHere returns the path of a configuration with a usual name in the working directory, or "".
+// configHere returns the path of a configuration with a usual name in the working directory, or "" if there is
+// none.
 func configHere() string {
 	switch {
 	case isKind("promptweir", fs.ModeDir): // a folder, not the program that a build leaves here
@@ -98,8 +99,8 @@ func isKind(path string, kind fs.FileMode) bool {
 func (a *app) configGiven() bool { return a.flags.Changed("config") }
 
 // load loads the configuration of --config or, without it, of the working directory, and prints its
-// diagnostics. If they have errors, it returns errReported. get and list call load only with --config: they
-// would start the servers of whichever configuration lies in this folder.
+// diagnostics. If they have errors, it returns errReported. get and list call load only with --config:
+// otherwise they would start the servers of whichever configuration lies in this folder.
 func (a *app) load(options config.Options) (*config.Config, error) {
 	if a.config = cmp.Or(a.config, configHere()); a.config == "" {
 		return nil, errNoConfig

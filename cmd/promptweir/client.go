@@ -64,8 +64,8 @@ stays, a copy of the previous file is kept beside it, and links are not followed
 	return command
 }
 
-// chooseClient returns the client with a first or second name, with its settings for the gateway that the
-// flags choose.
+// chooseClient returns the client whose first or second name is name, with its settings for the gateway that
+// the flags choose.
 func chooseClient(a *app, name string, f clientFlags) (clientsetup.Client, error) {
 	if c := clients.Find(name); c != nil {
 		name = c.Name
@@ -91,8 +91,8 @@ func printClient(a *app, c clientsetup.Client) error {
 	return err
 }
 
-// clientsFor returns all clients with their settings for the gateway at --url or of the configuration. The
-// kind of credential and the variants are known for a configuration only.
+// clientsFor returns all clients with their settings for the gateway at --url or of the configuration. The kind
+// of credential and the variants are known only for a configuration.
 func clientsFor(a *app, f clientFlags) ([]clientsetup.Client, error) {
 	if a.config == "" {
 		f.url = cmp.Or(f.url, os.Getenv("PROMPTWEIR_URL"))

@@ -114,7 +114,7 @@ func (i *clientInstall) show() error {
 
 // write replaces the file, after it has saved a copy of the previous content.
 func (i *clientInstall) write(before, after []byte) error {
-	// The client may have changed the file since the person read it.
+	// The client may have changed the file while the user was asked.
 	if now, err := i.read(); err != nil || !bytes.Equal(now, before) {
 		return errors.Join(err, fmt.Errorf("%s has changed in the meantime, so nothing was "+
 			"written: try again", i.path()))

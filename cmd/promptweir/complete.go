@@ -136,8 +136,8 @@ func (q *query) withPrompts(ctx context.Context, use func(context.Context, promp
 	})
 }
 
-// offlineSnapshot evaluates the configuration with the prompts in files and in the lock file; nil on failure.
-// The principal is from --as; nil sees everything.
+// offlineSnapshot evaluates the configuration with the prompts in files and in the lock file. On failure, the
+// snapshot is nil. The principal is from --as; a nil principal sees everything.
 func (q *query) offlineSnapshot(ctx context.Context) (*snapshot.Snapshot, *policy.Principal) {
 	cfg := q.app.completionConfig()
 	if cfg == nil {
@@ -155,7 +155,7 @@ func (q *query) offlineSnapshot(ctx context.Context) (*snapshot.Snapshot, *polic
 	return s, principal
 }
 
-// completionConfig loads the configuration of --config or of the working directory; nil on failure.
+// completionConfig loads the configuration of --config or of the working directory. It returns nil on failure.
 func (a *app) completionConfig() *config.Config {
 	if a.config = cmp.Or(a.config, configHere()); a.config == "" {
 		return nil
@@ -164,8 +164,8 @@ func (a *app) completionConfig() *config.Config {
 	return cfg
 }
 
-// completionParams returns the params of completion/complete for an argument. given are the other words of
-// the command, whose arguments become the context.
+// completionParams returns the params of completion/complete for an argument. given are the other words of the
+// command; the arguments among them become the context.
 func completionParams(name, argument, value string, given []string) wire.Object {
 	var arguments wire.Object
 	for _, arg := range given {

@@ -64,7 +64,7 @@ func (a *app) printLink(base string, response []byte) error {
 		return fmt.Errorf("the gateway has written the link for its own user, and this command cannot read it: %w; "+
 			"run it as that user with the same temporary folder, or set token_sha256 in the admin block", err)
 	}
-	_ = os.Remove(path) // otherwise the gateway removes the file
+	_ = os.Remove(path) // if this fails, the gateway removes the file later
 	_, err = fmt.Fprintln(a.out, base+"/sign-in?"+url.Values{"code": {string(code)}}.Encode())
 	return err
 }

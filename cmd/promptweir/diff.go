@@ -27,8 +27,8 @@ type diffFlags struct {
 	output   string
 	exitCode bool
 	usage    []string
-	// copied is the folder with a copy of the old configuration, if that is at a git revision. Messages
-	// contain original instead.
+	// copied is the folder with a copy of the old configuration, if that configuration is in a git revision.
+	// Messages contain original instead of copied.
 	copied, original string
 }
 
@@ -116,8 +116,9 @@ func (d *diffFlags) diff(ctx context.Context, oldPath, newPath string) error {
 	return nil
 }
 
-// atRevision returns the path of the old configuration. If old is a git revision rather than a path, it
-// returns a copy of the new configuration at that revision. Call remove afterwards.
+// atRevision returns the path of the old configuration. If old is a git revision rather than a path, atRevision
+// copies the configuration from that revision, and returns the path of the copy. Call remove when the copy is
+// no longer needed.
 func (d *diffFlags) atRevision(ctx context.Context, old, path string) (at string, remove func(), err error) {
 	remove = func() {}
 	// git would read a revision that begins with a hyphen as an option.
@@ -187,7 +188,7 @@ func (d *diffFlags) loadBefore(path string) (*config.Config, error) {
 }
 
 // loadAfter loads the new configuration like a gateway that has used the old one. For a team file with
-// errors, such a gateway falls back to the old version; diff compares with that.
+// errors, such a gateway falls back to the old version, so diff compares with that version.
 func (d *diffFlags) loadAfter(
 	before *config.Config, path string,
 ) (after *config.Config, fallbacks []config.Kept, err error) {
@@ -211,9 +212,9 @@ func (d *diffFlags) listsOfBoth(
 		return nil, nil, err
 	}
 	for name, list := range listsBefore {
-		// With --live, a server in both configurations has one list, so that only the
-		// configurations make a difference. Without it, the lists differ if the lock files do: a
-		// lock file is part of its configuration.
+		// With --live, a server in both configurations has one list, so that only the configurations
+		// make a difference. Without --live, the lists differ if the lock files do: a lock file is
+		// part of its configuration.
 		if other, ok := listsAfter[name]; !ok || d.lists.live && other.Server == list.Server {
 			listsAfter[name] = list
 		}
@@ -288,7 +289,7 @@ func promptLine(p inspect.PromptChange) string {
 	return fmt.Sprintf("- %s is hidden from %s%s", name, readers(p), terminal.InBrackets(why)) + usedBy(p)
 }
 
-// usedBy returns the end of a line that names the users who lose the prompt; "" for none.
+// usedBy returns the end of a line that names the users who lose the prompt, or "" if there are none.
 func usedBy(p inspect.PromptChange) string {
 	if len(p.UsedBy) == 0 {
 		return ""
@@ -296,7 +297,7 @@ func usedBy(p inspect.PromptChange) string {
 	return "; used by " + terminal.OneLine(strings.Join(p.UsedBy, ", "))
 }
 
-// readers names the principals who gain or lose a prompt, and those without a change.
+// readers names the principals who gain or lose a prompt, and the principals for whom nothing changes.
 func readers(p inspect.PromptChange) string {
 	to := strings.Join(p.To, ", ")
 	if to == string(config.Anybody) {

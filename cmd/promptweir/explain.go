@@ -72,8 +72,8 @@ func (e *explainFlags) explain(ctx context.Context, name string) error {
 	})
 }
 
-// answer explains whether a principal sees a name; nil means all principals. It also names the source of the
-// upstreams' lists.
+// answer explains whether a principal sees a name; a nil principal means all principals. The answer also names
+// the source of the upstreams' lists.
 func (e *explainFlags) answer(s *snapshot.Snapshot, principal *policy.Principal, name string) *inspect.Answer {
 	answer, source := inspect.Ask(s, principal, name), "files and lock file"
 	switch {

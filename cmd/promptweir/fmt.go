@@ -95,8 +95,8 @@ func (f *fmtFlags) format(paths []string) error {
 	return nil
 }
 
-// change prints a file's name or, with --diff, its difference. Unless --check or --diff is set, it writes the
-// file in canonical form.
+// change prints a file's name or, with --diff, the lines that formatting changes. Unless --check or --diff is
+// set, it writes the file in canonical form.
 func (f *fmtFlags) change(within string, file config.Formatted) (err error) {
 	switch {
 	case f.output == formatJSON:

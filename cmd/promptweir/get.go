@@ -25,9 +25,9 @@ import (
 // getter gets one prompt or one file of a skill.
 type getter struct {
 	query *query
-	// save is the folder of --save, or "".
+	// save is the folder of --save, or "" without the flag.
 	save string
-	// skill is true with --skill: the name is a skill's.
+	// skill is true with --skill: then the name is that of a skill, not of a prompt.
 	skill bool
 }
 
@@ -121,8 +121,8 @@ func (g *getter) withSource(ctx context.Context, use func(promptSource) error) e
 // requests.
 const maxValue = 4 << 20
 
-// readArguments returns the arguments in words such as ARG=VALUE; nil without words. The values @FILE and -
-// stand for the text of the file and of standard input.
+// readArguments returns the arguments in words such as ARG=VALUE, or nil if there are no words. The values
+// @FILE and - stand for the text of the file and of standard input.
 func readArguments(in io.Reader, words []string) (arguments wire.Object, err error) {
 	isRead := false
 	for _, word := range words {

@@ -91,7 +91,7 @@ var extensions = map[string]string{
 	"audio/wave": ".wav", "audio/ogg": ".ogg", "audio/flac": ".flac", "application/pdf": ".pdf",
 }
 
-// extension returns the file extension for a MIME type; .bin for unknown types.
+// extension returns the file extension for a MIME type, or .bin for an unknown type.
 func extension(mime string) string {
 	kind, _, _ := strings.Cut(strings.ToLower(mime), ";")
 	return cmp.Or(extensions[strings.TrimSpace(kind)], ".bin")

@@ -29,7 +29,7 @@ func (g *getter) runSkill(ctx context.Context, name, file string) error {
 	return g.printFile(name, result)
 }
 
-// skillFile returns the URI of a file of a skill. root is the URI of the skill's folder or of its SKILL.md.
+// skillFile returns the URI of a file in a skill. root is the URI of the skill's folder or of its SKILL.md.
 func skillFile(root, file string) string {
 	return strings.TrimSuffix(root, "/"+wire.SkillFile) + "/" + (&url.URL{Path: file}).EscapedPath()
 }

@@ -19,7 +19,7 @@ type promptList interface {
 	// list returns the prompts, and the problems of upstreams whose prompts may be missing. On failure it
 	// returns nothing.
 	list(ctx context.Context) ([]description, []trouble)
-	// complete returns the values of completion/complete for params; nil on failure.
+	// complete returns the values of completion/complete for params, or nil on failure.
 	complete(ctx context.Context, params wire.Object) []string
 }
 
@@ -27,7 +27,7 @@ type promptList interface {
 type promptSource interface {
 	// list is the same as in promptList.
 	list(ctx context.Context) ([]description, []trouble)
-	// get returns the result of prompts/get. Requests of the server during the get are declined.
+	// get returns the result of prompts/get. Requests that the server makes during the get are declined.
 	get(ctx context.Context, params wire.Object) (jsontext.Value, error)
 	// readSkill returns the result of resources/read for a file of a skill.
 	readSkill(ctx context.Context, name, file string) (jsontext.Value, error)
@@ -53,7 +53,7 @@ type brokenFile struct {
 type snapshotSource struct {
 	snapshot  *snapshot.Snapshot
 	principal *policy.Principal
-	// skills is true to list skills in place of prompts.
+	// If skills is true, list returns skills instead of prompts.
 	skills bool
 }
 

@@ -180,11 +180,11 @@ func readFileAtMost(path string, most int64) ([]byte, error) {
 	return readAtMost(file, path, most)
 }
 
-// readAtMost reads until the end. More bytes than most are an error, which contains name.
-func readAtMost(from io.Reader, name string, most int64) ([]byte, error) {
-	content, err := io.ReadAll(io.LimitReader(from, most+1))
-	if err == nil && int64(len(content)) > most {
-		err = fmt.Errorf("%s is larger than %d bytes", name, most)
+// readAtMost reads the whole input. If it is larger than limit bytes, it returns an error that contains name.
+func readAtMost(from io.Reader, name string, limit int64) ([]byte, error) {
+	content, err := io.ReadAll(io.LimitReader(from, limit+1))
+	if err == nil && int64(len(content)) > limit {
+		err = fmt.Errorf("%s is larger than %d bytes", name, limit)
 	}
 	return content, err
 }

@@ -85,7 +85,7 @@ upstreams list.`,
 type listing struct {
 	prompts []listedPrompt
 	// partial is the _meta value in which a gateway reports upstreams whose part of the list is stale or
-	// missing; nil without such upstreams.
+	// missing. It is nil if there are no such upstreams.
 	partial jsontext.Value
 }
 
@@ -95,8 +95,8 @@ type listedPrompt struct {
 	definition jsontext.Value
 	team       string
 	upstreams  []string
-	// hidden names the rule that hides the prompt from everyone, as text before the description; "" if no
-	// rule hides it.
+	// hidden names the rule that hides the prompt from everyone, as text before the description. It is "" if no
+	// rule hides the prompt.
 	hidden string
 }
 
@@ -196,7 +196,7 @@ type partialUpstream struct {
 	Remedy   string          `json:"remedy,omitempty"`
 }
 
-// partialOf returns the upstreams with problems, like a gateway's _meta value; nil for none.
+// partialOf returns the upstreams with problems, like a gateway's _meta value, or nil if there are none.
 func partialOf(troubles []snapshot.Trouble) jsontext.Value {
 	var all []partialUpstream
 	for _, t := range troubles {
@@ -318,7 +318,8 @@ func (f *listFilter) selected(l listing) listing {
 	return l
 }
 
-// includes reports whether a prompt is the team's and matches a pattern. An empty filter includes all.
+// includes reports whether a prompt belongs to the filter's team and matches one of its patterns. An empty
+// filter includes all prompts.
 func (f *listFilter) includes(name, team string) bool {
 	matches := func(pattern config.Pattern) bool { return pattern.Match(name) }
 	return (f.team == "" || team == f.team) &&

@@ -118,8 +118,8 @@ func (l *lockFlags) lock(ctx context.Context) error {
 	})
 }
 
-// isWanted shows the changes and asks for approval, if the user is at a terminal. Otherwise, with --yes, or
-// without changes, it returns true.
+// isWanted shows the changes to a user at a terminal, and asks for approval. With --yes, without changes, or if
+// there is no terminal, it returns true.
 func (l *lockFlags) isWanted(ctx context.Context, changes []config.LockChange) (bool, error) {
 	prompter := terminal.NewPrompter(l.app.in)
 	if l.yes || prompter == nil || len(changes) == 0 {
@@ -172,7 +172,7 @@ func (l *lockFlags) printDifferences(s *snapshot.Snapshot) {
 	}
 }
 
-// printDiff prints the changes. With --exit-code, it returns errReported if there are any.
+// printDiff prints the changes. With --exit-code, it returns errReported if there are changes.
 func (l *lockFlags) printDiff(path string, approved int, changes []config.LockChange) (err error) {
 	if l.output == formatJSON {
 		err = l.printJSON(path, approved, changes)

@@ -138,8 +138,8 @@ func addGroup(root *cobra.Command, title string, commands ...*cobra.Command) {
 	root.AddCommand(commands...)
 }
 
-// helpCommand replaces cobra's: it also explains the blocks of a configuration, and an unknown topic is a
-// usage error.
+// helpCommand replaces cobra's help command: it also explains the blocks of a configuration, and an unknown
+// topic is a usage error.
 func helpCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "help [TOPIC]", Short: "Print help on a command or a configuration block",

@@ -14,9 +14,9 @@ import (
 // newFileMode is the mode of new files before the umask.
 const newFileMode = 0o644
 
-// replaceFile replaces the content of a file, or creates the file. It follows links. Unless within is empty,
-// a link that leads out of the folder within is an error. An existing file is replaced by renaming, so a
-// gateway that watches the file never reads half of it.
+// replaceFile replaces the content of a file, or creates the file. It follows links. If within is not empty, a
+// link that leads out of that folder is an error. An existing file is replaced by renaming, so a gateway that
+// watches the file never reads half of it.
 func replaceFile(within, path string, content []byte) error {
 	target, err := resolved(path)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -244,7 +244,7 @@ func (p *principalFlags) addTo(command *cobra.Command, a *app, usage string) {
 		"with --as, the claims of its token, a `JSON` object; without them, rules that read claims are undecided")
 }
 
-// principal returns the principal of the flags; nil without --as.
+// principal returns the principal of the flags, or nil if --as is not set.
 func (p *principalFlags) principal(cfg *config.Config) (*policy.Principal, error) {
 	if p.as == "" {
 		return nil, nil //nolint:nilnil // each command decides what a nil principal means

@@ -302,7 +302,8 @@ func (y *syncer) pieces(ctx context.Context, s *client.Session, p *syncdir.Promp
 	return syncdir.Cut(strings.NewReplacer(defaults...).Replace(text), secret, len(p.Arguments)), nil
 }
 
-// text gets a prompt with a mark for each argument except one, which is counted from 1; 0 means no exception.
+// text gets a prompt with a mark for each argument except the argument with the number except, counted from 1.
+// If except is 0, each argument gets a mark.
 func (y *syncer) text(ctx context.Context, s *client.Session, p *syncdir.Prompt, secret string, except int) (string, error) {
 	var arguments wire.Object
 	for i, name := range p.Arguments {

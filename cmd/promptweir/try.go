@@ -101,8 +101,8 @@ func (a *app) sayWhatIsServed(s *snapshot.Snapshot) {
 		terminal.Count(len(s.States), "source"))
 }
 
-// tryListeners returns the blocks gateway and admin, which listen on loopback: on port and the next one if
-// they are free, else on any port.
+// tryListeners returns the blocks gateway and admin, which listen on loopback: on port and the next port; if
+// one of these is not free, on any free port instead.
 func tryListeners(ctx context.Context, port int) (string, error) {
 	if port < 0 || port >= 1<<16 {
 		return "", &usageError{fmt.Sprintf("--port %d: use a number from 0 to 65535", port)}
@@ -201,8 +201,8 @@ type promptFolder struct {
 	patterns    []string
 	// format is empty if the format of each file must be detected.
 	format config.FileFormat
-	// parts are the clients' folders of a project, each for the pattern with the same index; nil for another
-	// folder.
+	// parts are the clients' folders of a project, each for the pattern with the same index. It is nil for
+	// other folders.
 	parts []projectFolder
 }
 
@@ -250,9 +250,9 @@ func (t *trial) addFolder(named string, patterns []string) error {
 	return nil
 }
 
-// addProject adds the clients' folders in a project or, if client is set, only the folders below that
-// client's folder. They become one upstream; folders that are links become separate upstreams. found reports
-// whether there are any.
+// addProject adds the clients' folders in a project or, if client is set, only the folders below that client's
+// folder. They become one upstream; folders that are links become separate upstreams. found reports whether
+// there are such folders.
 func (t *trial) addProject(named, project, client string) (found bool, err error) {
 	if project, err = filepath.Abs(project); named == "" || err != nil {
 		return false, err
@@ -319,8 +319,8 @@ var projectFiles = []projectFolder{ //nolint:gochecknoglobals // a constant tabl
 	{".opencode/commands", "/**/*.md", config.FormatOpenCode},
 }
 
-// pluginPatterns returns the patterns for the prompt files of a plugin or an extension with a manifest; nil
-// for another folder.
+// pluginPatterns returns the patterns for the prompt files of a plugin or an extension, or nil if the folder
+// has no manifest of a plugin or an extension.
 func pluginPatterns(folder string) (patterns []string) {
 	exists := func(name string) bool {
 		_, err := os.Stat(filepath.Join(folder, name))
@@ -365,8 +365,8 @@ func clientRoot(path string) (project, client string) {
 	return path, ""
 }
 
-// commandFolder returns the element of projectFiles whose folder a path is in; the zero value for none.
-// Folders of skills and of .prompt.md files do not count: these files are recognised by name.
+// commandFolder returns the element of projectFiles whose folder a path is in, or the zero value if there is
+// none. Folders of skills and of .prompt.md files do not count: these files are recognised by name.
 func commandFolder(folder string) projectFolder {
 	for _, p := range projectFiles {
 		isKnownByName := strings.HasSuffix(p.files, "SKILL.md") || strings.HasSuffix(p.files, ".prompt.md")

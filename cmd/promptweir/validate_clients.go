@@ -71,8 +71,8 @@ func (v *validateFlags) findLosses(s *snapshot.Snapshot, found *validation) erro
 // maxExamples bounds the prompts that a line names.
 const maxExamples = 3
 
-// lossChecks returns a line for each loss; losses of all prompts come first. If more than maxExamples prompts
-// have the same loss in the same clients, they share a line.
+// lossChecks returns a line for each loss. Losses that concern all prompts come first. If more than maxExamples
+// prompts have the same loss in the same clients, they share a line.
 func lossChecks(s *snapshot.Snapshot, losses []clients.Loss) (checks []liveCheck) {
 	type group struct{ clients, kind, reason string }
 	groupOf := func(l clients.SharedLoss) group {

@@ -46,9 +46,9 @@ type liveCheck struct {
 	Status checkStatus `json:"status"`
 	// Text is the finding and, for problems, the remedy.
 	Text string `json:"text"`
-	// Upstream contains the details of an upstream's check; nil for other checks.
+	// Upstream contains the details of an upstream's check. It is nil for other checks.
 	Upstream *checkedUpstream `json:"upstream,omitempty"`
-	// location is PATH:LINE or PATH of the problem; empty if it is in no file.
+	// location is PATH:LINE or PATH of the problem, or "" if the problem is in no file.
 	location string
 }
 
@@ -94,7 +94,7 @@ func locationOf(p config.Place) string {
 type checkedUpstream struct {
 	admin.UpstreamHealth
 
-	// Address is the URL or the command without secrets. Transport is the negotiated transport; empty before
+	// Address is the URL or the command without secrets. Transport is the negotiated transport, or "" before
 	// the first connection.
 	Address   string `json:"address"`
 	Transport string `json:"transport,omitempty"`

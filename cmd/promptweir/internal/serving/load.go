@@ -32,9 +32,10 @@ type Options struct {
 	// Logger is the local log, see [NewLogger]. It must not export records: it receives the errors of the
 	// exporters.
 	Logger *slog.Logger
-	// Listening is called once [HTTP] has bound its addresses, for the person who started it; it may be nil.
+	// Listening, if not nil, is called once [HTTP] has bound its addresses, so that they can be printed for the
+	// user.
 	Listening func(Addresses)
-	// Tried is called by [HTTP] once each upstream has been listed or has failed; it may be nil.
+	// Tried, if not nil, is called by [HTTP] once each upstream has been listed or has failed.
 	Tried func(*snapshot.Snapshot)
 }
 
@@ -42,8 +43,8 @@ type Options struct {
 type Addresses struct {
 	// Endpoint is the URL for clients.
 	Endpoint string
-	// Console is the URL of the console. If SignsIn is true, it is a secret for ten minutes: its first visitor
-	// is signed in.
+	// Console is the URL of the console. If SignsIn is true, the URL signs in its first visitor, so it must be
+	// kept secret for ten minutes.
 	Console string
 	SignsIn bool
 	// Config is the configuration in use.
@@ -95,8 +96,8 @@ func untilEnd(ctx context.Context, f func()) error {
 	}
 }
 
-// read loads the configuration and records its files. inUse replaces team files with errors; it is nil for
-// the first load.
+// read loads the configuration and records its files. inUse contains replacements for team files with errors;
+// it is nil for the first load.
 func (p *process) read(inUse config.TeamFiles) (cfg *config.Config, kept []config.Kept, diagnostics config.Diagnostics) {
 	p.files.Record(func(visit func(path string)) {
 		cfg, kept, diagnostics = config.LoadTolerant(p.opts.Config, config.Options{OnRead: visit}, inUse)
@@ -185,7 +186,7 @@ func With(ctx context.Context, cfg *config.Config, opts gateway.Options, use fun
 // exitSignal plus a signal's number is the exit code after that signal, as in shells.
 const exitSignal = 128
 
-// SignalError is the cause for which the context of [UntilSignal] ends.
+// SignalError is the cause with which the context of [UntilSignal] ends.
 type SignalError struct{ Is os.Signal }
 
 func (s *SignalError) Error() string {
@@ -239,13 +240,13 @@ const (
 	// childDescriptors is the number of descriptors of an upstream with a command: pipes, and a handle of the
 	// process.
 	childDescriptors = 4
-	// connectionMemory is the memory of a connection with a request in flight, in bytes. All connections
-	// together may use half of the memory.
+	// connectionMemory is the memory of a connection with a request in flight, in bytes. All connections may
+	// use half of the memory in total.
 	connectionMemory = 32 << 10
 )
 
 // maxConnections returns the bound for connections and streams of clients, at least 1. limit is the number of
-// descriptors. memory is in bytes; 0 means unknown.
+// descriptors. memory is in bytes, or 0 if it is unknown.
 func maxConnections(limit int, memory int64, upstreams []config.Upstream) int {
 	needed := ownDescriptors
 	for i := range upstreams {

@@ -28,7 +28,7 @@ func limitMemory(logger *slog.Logger) {
 }
 
 // availableMemory returns the memory for the process in bytes: Go's soft limit, else the container's limit,
-// else the machine's memory; 0 if unknown.
+// else the machine's memory, or 0 if it cannot be determined.
 func availableMemory(logger *slog.Logger) int64 {
 	if limit := debug.SetMemoryLimit(-1); limit != math.MaxInt64 {
 		return limit
@@ -61,9 +61,9 @@ const (
 	// set of the gateway and its neighbours leaves the processor's caches: with 32 MiB a list of 10
 	// took 4 % longer.
 	minGarbage = 12 << 20
-	// easyGarbage bounds the garbage in bytes while gcFraction does not require more; below it, the garbage
-	// may be twice the memory in use. This saves 60 MB in a process with much memory in use and little work,
-	// such as one with 10 000 servers that are down.
+	// easyGarbage bounds the garbage in bytes while gcFraction does not require more. Below this bound, the
+	// garbage may be twice the memory in use. This saves 60 MB in a process with much memory in use and little
+	// work, such as one with 10 000 servers that are down.
 	easyGarbage = 64 << 20
 	// maxGarbage bounds the garbage in bytes, unless minPercent allows more.
 	maxGarbage = 128 << 20
@@ -106,7 +106,7 @@ func (p *pacer) follow(last collection) {
 // collection is the state of the heap after a garbage collection.
 type collection struct {
 	at time.Time
-	// live is the memory in use; allocated is the memory allocated since the start, both in bytes.
+	// live is the memory in use, and allocated the memory allocated since the start, both in bytes.
 	live, allocated uint64
 	// spent is the processor time of garbage collection since the start.
 	spent time.Duration

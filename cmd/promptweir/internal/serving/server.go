@@ -25,8 +25,8 @@ import (
 
 // Bounds for slow or silent clients.
 const (
-	// headerTimeout bounds the time until a request's header has arrived, readTimeout until its body has,
-	// too.
+	// headerTimeout bounds the time until a request's header has arrived. readTimeout bounds the time until its
+	// body has arrived, too.
 	headerTimeout = 10 * time.Second
 	readTimeout   = 30 * time.Second
 	// idleTimeout bounds the wait for the next request of a connection.
@@ -76,7 +76,7 @@ func newServer(handler http.Handler, logger *slog.Logger) *http.Server {
 		Handler: handler, ReadHeaderTimeout: headerTimeout, ReadTimeout: readTimeout,
 		IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeaderBytes,
 		HTTP2: &http.HTTP2Config{MaxConcurrentStreams: maxHTTP2Streams},
-		// Clients can cause these errors at any rate.
+		// Log these errors at the lowest level, because clients can cause any number of them.
 		ErrorLog: slog.NewLogLogger(logger.Handler(), slog.LevelDebug),
 	}
 }
@@ -109,8 +109,8 @@ func (s boundServer) serve() error {
 	return nil
 }
 
-// stop closes the listener and waits for requests in flight. After the time within, the remaining requests
-// are answered with gateway.ErrShuttingDown. After another cutOffTimeout, all connections are closed.
+// stop closes the listener and waits for requests in flight. Requests that take longer than within are answered
+// with gateway.ErrShuttingDown. After another cutOffTimeout, all connections are closed.
 func (s boundServer) stop(within time.Duration, logger *slog.Logger) {
 	over := time.AfterFunc(within, func() { s.cut(gateway.ErrShuttingDown) })
 	defer over.Stop()
@@ -136,7 +136,7 @@ type serverCertificate struct {
 	checked time.Time
 }
 
-// serverTLS returns the endpoint's TLS settings; nil without a tls block, for plain HTTP.
+// serverTLS returns the endpoint's TLS settings, or nil for plain HTTP if there is no tls block.
 func serverTLS(cfg *config.Config, logger *slog.Logger) (*tls.Config, error) {
 	if cfg.Gateway.TLS == nil {
 		return nil, nil //nolint:nilnil // in net/http, too, nil means plain HTTP

@@ -25,7 +25,7 @@ import (
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
-// Stdio serves one client over in and out until the client closes either, SIGHUP arrives, or ctx ends.
+// Stdio serves one client over in and out until the client closes one of them, SIGHUP arrives, or ctx ends.
 // started reports whether the client's credential was accepted. If not, nothing was read or written.
 func Stdio(
 	ctx context.Context, opts Options, in io.Reader, out io.Writer,
@@ -97,9 +97,9 @@ func checkStandardOutput(cfg *config.Config) error {
 }
 
 const (
-	// failureLine bounds the client's messages in bytes after a failed start.
+	// failureLine bounds each message of the client after a failed start, in bytes.
 	failureLine = 1 << 20
-	// failureTimeout bounds the wait for the client's first message and for each further one: a client may
+	// failureTimeout bounds the wait for the client's first message and for each further message: a client may
 	// try server/discover first, then initialize.
 	failureTimeout = 2 * time.Second
 )

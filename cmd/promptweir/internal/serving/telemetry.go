@@ -82,7 +82,7 @@ func startTelemetry(ctx context.Context, version, commit string, logger *slog.Lo
 		resource.WithAttributes(attribute.String("service.name", "promptweir"),
 			attribute.String("service.version", version)),
 		resource.WithFromEnv())
-	if err != nil { // the other attributes are in the resource
+	if err != nil { // the resource then lacks only some attributes
 		logger.WarnContext(ctx, "telemetry resource incomplete", slog.Any("error", err))
 	}
 	if err := t.startMetrics(ctx, described, registry); err != nil {

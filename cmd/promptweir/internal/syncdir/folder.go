@@ -93,8 +93,8 @@ func (r *Run) Write(p *Prompt) ([]Change, error) {
 	return r.change(path, &w, false)
 }
 
-// Finish handles the files of this source whose prompts Write has not received: it removes them if isComplete
-// is true, so that these prompts are gone, and otherwise keeps them.
+// Finish handles the files of this source whose prompts Write has not received: it removes the files if
+// isComplete is true, because these prompts no longer exist, and otherwise keeps them.
 func (r *Run) Finish(isComplete bool) (changes []Change, err error) {
 	if err := r.open(false); err != nil {
 		return nil, err
@@ -111,7 +111,7 @@ func (r *Run) Finish(isComplete bool) (changes []Change, err error) {
 	return changes, nil
 }
 
-// change updates the file at a path, and returns the change, if any. want is the wanted file; nil if no
+// change updates the file at a path, and returns the change, if any. want is the wanted file, or nil if no
 // prompt has this path.
 func (r *Run) change(path string, want *wanted, isComplete bool) ([]Change, error) {
 	var content []byte
@@ -135,8 +135,8 @@ func (r *Run) change(path string, want *wanted, isComplete bool) ([]Change, erro
 	return []Change{c}, nil
 }
 
-// openFolder opens the folder at the path within, below base. It refuses links in that path, because their
-// targets are often in a repository.
+// openFolder opens the folder whose path relative to base is within. It refuses links in that path, because
+// their targets are often in a repository.
 func openFolder(base, within string, create bool) (*os.Root, error) {
 	if create {
 		if err := os.MkdirAll(base, folderMode); err != nil {
@@ -183,8 +183,8 @@ func (t *Target) scan(root *os.Root, clean bool) (map[string]bool, error) {
 }
 
 // read returns the content of a file. It returns nil for a path at which this package cannot have written: a
-// link, a file in a linked folder, a file larger than maxFile, or another kind of file. A missing file is
-// fs.ErrNotExist.
+// link, a file in a linked folder, a file larger than maxFile, or another kind of file. If the file does not
+// exist, the error is fs.ErrNotExist.
 func read(root *os.Root, file string) ([]byte, error) {
 	if folder := path.Dir(file); folder != "." {
 		info, err := root.Lstat(filepath.FromSlash(folder))

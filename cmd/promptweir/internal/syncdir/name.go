@@ -18,7 +18,7 @@ var (
 
 // fileName returns the name of a prompt's file without extension. It depends only on the prompt's name, so
 // other prompts never rename the file. If some file system cannot store the name, or may confuse it with
-// another, a part of its hash is added.
+// another name, fileName appends a part of the name's hash.
 func fileName(prompt string) string {
 	// A name that ends like a hash also gets a hash: otherwise it could be the file name of another prompt.
 	if len(prompt) <= maxName && plainName.MatchString(prompt) &&

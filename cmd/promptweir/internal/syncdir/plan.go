@@ -3,8 +3,8 @@ package syncdir
 // Action is the change of a file.
 type Action byte
 
-// The actions, as sync prints them. [Keep] leaves a file unchanged that should change or go. [Refuse] writes
-// no file for a prompt.
+// The actions, as sync prints them. [Keep] leaves unchanged a file that should be changed or removed. [Refuse]
+// writes no file for a prompt.
 const (
 	Add     Action = '+'
 	Replace Action = '~'
@@ -16,8 +16,8 @@ const (
 // Change is the change of a file, or reports a prompt that gets no file.
 type Change struct {
 	Action Action
-	// Path is the file's path in the folder; empty with [Refuse]. Prompt is the prompt's name; empty with
-	// other actions.
+	// Path is the file's path in the folder. For [Refuse] it is empty, and Prompt is the prompt's name; for
+	// other actions Prompt is empty.
 	Path, Prompt string
 	// Reason explains Keep or Refuse, or names features of the prompt that the file lacks; it may be empty.
 	Reason string
@@ -44,9 +44,9 @@ func (t *Target) file(p *Prompt, source string) (path string, w wanted, reason e
 	return path, w, reason
 }
 
-// plan returns the change of the file at a path; ok is false for no change. want is nil if no prompt has this
-// path. If the file exists, content is its content, or nil if this package cannot have written it. plan
-// removes a file only if isComplete is true.
+// plan returns the change of the file at a path; ok is false if there is nothing to change. want is nil if no
+// prompt has this path. If the file exists, content is its content, or nil if this package cannot have written
+// it. plan removes a file only if isComplete is true.
 func plan(path string, want *wanted, exists bool, content []byte, source string, isComplete bool) (c Change, ok bool) {
 	c.Path = path
 	from, intact := origin(path, content)

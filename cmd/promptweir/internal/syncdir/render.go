@@ -22,7 +22,7 @@ type Prompt struct {
 	Definition [sha256.Size]byte
 	// Pieces are the parts of the text, in order.
 	Pieces []Piece
-	// Taken is the time at which the text of a snapshot was fetched; zero for a template.
+	// Taken is the time at which the text of a snapshot was fetched. It is zero for a template.
 	Taken time.Time
 	// Without are the names of the arguments for which the snapshot has no values.
 	Without []string
@@ -34,7 +34,7 @@ type Prompt struct {
 // Piece is a literal text or an argument.
 type Piece struct {
 	Text string
-	// Argument counts from 1; 0 means text.
+	// Argument is the number of the argument, counted from 1, or 0 if the piece is a text.
 	Argument int
 }
 
@@ -62,8 +62,8 @@ func Cut(text, secret string, arguments int) (pieces []Piece) {
 	return pieces
 }
 
-// Replacement returns the value that stands in replaced at each place where text has the mark; "" if the
-// texts differ elsewhere, too.
+// Replacement returns the value that stands in replaced at each place where text has the mark, or "" if the
+// texts also differ elsewhere.
 func Replacement(text, mark, replaced string) string {
 	parts := strings.Split(text, mark)
 	marks := len(parts) - 1
@@ -153,7 +153,7 @@ const maxDescription = 1000
 
 func (p *Prompt) description() string { return quote(wire.Clip(p.Description, maxDescription)) }
 
-// hint returns the line argument-hint of the front matter; empty without arguments.
+// hint returns the line argument-hint of the front matter, or "" if the prompt has no arguments.
 func (p *Prompt) hint() string {
 	if len(p.Arguments) == 0 {
 		return ""

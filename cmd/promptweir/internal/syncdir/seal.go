@@ -59,7 +59,7 @@ func hash(path, rest string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// origin returns the source of a file that promptweir wrote; "" for other files. intact reports whether the
+// origin returns the source of a file that promptweir wrote, or "" for other files. intact reports whether the
 // seal is valid.
 func origin(path string, content []byte) (source string, intact bool) {
 	found := sourceLine.FindSubmatch(content[:min(len(content), maxHeader)])

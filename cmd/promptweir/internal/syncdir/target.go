@@ -125,7 +125,8 @@ func (t *Target) folder() (base, within string, err error) {
 }
 
 // claudePlace returns the placeholder of one word, by the argument's name. Claude Code replaces a name by
-// nothing if people omit the word. For a single argument, it returns the placeholder of all words.
+// nothing if people omit the word. If the prompt has a single argument, claudePlace returns the placeholder of
+// all words.
 func claudePlace(p *Prompt, names []string, argument int, next string) string {
 	switch {
 	case len(p.Arguments) == 1:

@@ -20,7 +20,7 @@ type Prompter struct {
 	output *os.File
 }
 
-// NewPrompter returns a prompter that reads answers from in, or nil if in is no terminal: a pipe or a file
+// NewPrompter returns a prompter that reads answers from in, or nil if in is not a terminal: a pipe or a file
 // contains no answers.
 func NewPrompter(in io.Reader) *Prompter {
 	input, ok := in.(*os.File)
@@ -48,7 +48,7 @@ func (p *Prompter) Tell(text string) error {
 	return err
 }
 
-// Choose prints a question and returns the typed line; "" after Ctrl-D. If ctx ends, for example after
+// Choose prints a question and returns the typed line, or "" after Ctrl-D. If ctx ends, for example after
 // Ctrl-C, it returns the cause of ctx.
 func (p *Prompter) Choose(ctx context.Context, question string) (string, error) {
 	if _, err := fmt.Fprint(Printable(p.output), Line(question)+" "); err != nil {

@@ -13,8 +13,8 @@ import (
 // defaultWidth is the line length of diagnostics without a terminal.
 const defaultWidth = 100
 
-// Width returns the number of columns of a terminal, or defaultWidth if unknown. If w is no terminal,
-// isTerminal is false.
+// Width returns the number of columns of a terminal, or defaultWidth if it cannot be determined. If w is not a
+// terminal, isTerminal is false.
 func Width(w io.Writer) (columns int, isTerminal bool) {
 	file, ok := w.(*os.File)
 	if !ok || !term.IsTerminal(int(file.Fd())) {

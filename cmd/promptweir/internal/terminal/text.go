@@ -28,7 +28,7 @@ func PrintableJSON(w io.Writer) io.Writer {
 	return printable{w, func(text []byte) []byte { return wire.Escaped(text, isShown) }}
 }
 
-// printable is a writer that first converts each text by make.
+// printable is a writer that converts each text with the function make, and writes the result to the writer to.
 type printable struct {
 	to   io.Writer
 	make func(text []byte) []byte
@@ -113,7 +113,7 @@ func Duration(d time.Duration) string {
 	return fmt.Sprintf("%d days", d/day)
 }
 
-// InBrackets returns a blank and the text in brackets, as the end of a sentence; "" for an empty text.
+// InBrackets returns a blank and the text in brackets, as the end of a sentence, or "" if text is empty.
 func InBrackets(text string) string {
 	if text == "" {
 		return ""
