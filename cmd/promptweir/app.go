@@ -56,8 +56,8 @@ var errNoConfig = &usageError{"--config PATH is required (or PROMPTWEIR_CONFIG)"
 const whichConfig = `default: --config, else what lies here:
 promptweir, gateway.hcl, or this folder if it has gateway.hcl and teams`
 
-// setConfig sets the configuration of a command: its argument, else that of --config or PROMPTWEIR_CONFIG, else
-// the configuration in the working directory.
+// setConfig sets the configuration of a command: its argument, else the path in --config or PROMPTWEIR_CONFIG,
+// else the configuration in the working directory.
 func (a *app) setConfig(command string, args []string) error {
 	switch {
 	case len(args) > 0 && a.configGiven():

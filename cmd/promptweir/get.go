@@ -27,7 +27,7 @@ type getter struct {
 	query *query
 	// save is the folder of --save, or "" without the flag.
 	save string
-	// skill is true with --skill: then the name is that of a skill, not of a prompt.
+	// skill is true with --skill. The name then belongs to a skill, not to a prompt.
 	skill bool
 }
 

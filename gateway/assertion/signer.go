@@ -19,11 +19,11 @@ import (
 )
 
 const (
-	// life is the lifetime of an assertion. The gateway sends it again only during reuse, so that a
+	// life is the lifetime of an assertion. The gateway sends an assertion again only during reuse, so that a
 	// server has at least half a minute to verify it.
 	life  = time.Minute
 	reuse = life / 2
-	// maxCached bounds the cached assertions of all upstreams together.
+	// maxCached bounds the total number of cached assertions.
 	maxCached = 10_000
 	// MaxSize bounds an assertion, in bytes: servers refuse large headers.
 	MaxSize = 4 << 10
@@ -32,8 +32,8 @@ const (
 // ErrTooLarge means that the claims about a caller do not fit in a header.
 var ErrTooLarge = errors.New("the assertion about the caller is too large for a header")
 
-// Signer makes the assertions of one configuration. It is safe for concurrent use. The zero value
-// makes none; [New] returns one with keys.
+// Signer makes the assertions of one configuration. It is safe for concurrent use. The zero value makes no
+// assertions.
 type Signer struct {
 	issuer string
 	// trustsEmail is true if a proxy sends the callers' JWTs in a header: their e-mail addresses count
@@ -146,8 +146,8 @@ func (s *Signer) claims(u *config.Upstream, caller *policy.Principal, now time.T
 		Email    string `json:"email"`
 		Verified bool   `json:"email_verified"`
 	}
-	// Leave out an unverified address: with some issuers, people can choose any address. If email is
-	// no string, or email_verified no boolean, decoding fails and the address is left out, too.
+	// Leave out an unverified address: with some issuers, people can choose any address. If email is not a
+	// string, or email_verified is not a boolean, decoding fails and the address is left out, too.
 	if u.Assertion.Email && json.Unmarshal([]byte(caller.Claims), &own) == nil && (own.Verified || s.trustsEmail) {
 		c.Email = own.Email
 	}

@@ -29,8 +29,8 @@ type behaviour struct {
 	// atFlat is true if the loss remains at the endpoint's /flat, where a prompt is one text with
 	// at most one argument.
 	atFlat bool
-	// loss reports whether a prompt of the list loses something. part is a detail that completes the reason,
-	// or "".
+	// loss reports whether a prompt of the list loses something. part is a detail that completes the reason, or
+	// "" if there is no detail.
 	loss func(l *List, p *prompt) (part string, isLost bool)
 }
 

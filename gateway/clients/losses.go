@@ -20,16 +20,16 @@ type Loss struct {
 	Kind   Kind   `json:"loss"`
 	Reason string `json:"reason"`
 	Remedy string `json:"remedy"`
-	// Sync is the target of promptweir sync for the client; empty for none.
+	// Sync is the target of promptweir sync for the client, or "" if there is none.
 	Sync string `json:"sync,omitempty"`
 	// OfAll is true if the client loses every prompt in this way.
 	OfAll bool `json:"-"`
 }
 
-// Prompt is an entry of the catalog, with its result if known.
+// Prompt is an entry of the catalog, with its result if that is known.
 type Prompt struct {
 	Entry *catalog.Entry
-	// Result is the result of prompts/get with any arguments; nil if unknown.
+	// Result is the result of prompts/get with any arguments, or nil if no result is known.
 	Result jsontext.Value
 }
 

@@ -7,14 +7,15 @@ import (
 
 // Client is a program that uses prompts over MCP.
 type Client struct {
-	// Name is the client's name on the command line. Also is a second name; empty for none.
+	// Name is the client's name on the command line. Also is a second name, or "" if the client has only one
+	// name.
 	Name, Also string
 	// Title is the client's name for people.
 	Title string
 	// Seen is the examined version, or the month of the examination. By is the method: a run of the client,
 	// or reading its source, issue threads or documentation.
 	Seen, By string
-	// Sync is the target of promptweir sync for the client; empty for none.
+	// Sync is the target of promptweir sync for the client, or "" if there is none.
 	Sync string
 
 	behaviours []*behaviour
@@ -74,7 +75,7 @@ func Names() (names []string) {
 	return names
 }
 
-// Find returns the client with a first or second name; nil for an unknown name.
+// Find returns the client whose first or second name is name, or nil if no client has this name.
 func Find(name string) *Client {
 	all := All()
 	i := slices.IndexFunc(all, func(c Client) bool { return c.Is(name) })

@@ -47,14 +47,14 @@ func AccessOf(auth *config.Auth) Access {
 // value means that clients register themselves.
 type Registration struct {
 	ClientID string
-	// Port is the port of the redirect URIs; 0 lets clients choose.
+	// Port is the port of the redirect URIs, or 0 if clients may choose a port.
 	Port int
 	// Scopes are for clients that do not read the scopes from the gateway.
 	Scopes []string
 }
 
-// RegistrationOf returns the registration in an auth block, from the first issuer that has one; the zero
-// value for none.
+// RegistrationOf returns the registration in an auth block, from the first issuer that has one, or the zero
+// value if no issuer has one.
 func RegistrationOf(auth *config.Auth) Registration {
 	if AccessOf(auth) == SignIn {
 		for _, j := range auth.JWTs {
@@ -66,8 +66,8 @@ func RegistrationOf(auth *config.Auth) Registration {
 	return Registration{}
 }
 
-// settings returns the registration as an object for a client's file; nil without a registration. id and port
-// are that file's field names. With an empty port, the port is left out.
+// settings returns the registration as an object for a client's file, or nil if there is no registration. id
+// and port are that file's field names. If port is empty, the port is left out.
 func (r Registration) settings(id, port string) map[string]any {
 	if r.ClientID == "" {
 		return nil
@@ -92,13 +92,15 @@ type Client struct {
 	Text string
 	// Then contains the user's next steps, in sentences.
 	Then string
-	// Cannot explains why the client shows no prompts at this endpoint, with a remedy; empty if it
-	// shows prompts.
+	// Cannot explains why the client shows no prompts at this endpoint, with a remedy. It is empty if the
+	// client shows prompts.
 	Cannot string
-	// Link is a URL that opens the client, which then offers to add the gateway; empty for none.
+	// Link is a URL that opens the client, which then offers to add the gateway. It is "" if the client has no
+	// such URL.
 	Link string
 	// File is the client's file, in the home folder if it begins with ~/ and otherwise in the working
-	// directory; empty for none. Edits are the changes that add Text to the file.
+	// directory. It is "" if promptweir cannot edit the client's file. Edits are the changes that add Text to
+	// the file.
 	File  string
 	Edits []clientfile.Edit
 }
@@ -112,8 +114,9 @@ func Names() []string {
 	return names
 }
 
-// For returns all clients, configured for an endpoint under a name of the user's choice. variants are those
-// that are on; a client uses the one at which it loses least. File names are for this operating system.
+// For returns all clients, configured for an endpoint under a name of the user's choice. variants are the
+// variants that are on; each client uses the variant at which it loses least. File names are for this operating
+// system.
 func For(endpoint, name string, access Access, r Registration, variants ...config.Variant) []Client {
 	flat, flatNext := fitting(endpoint, config.VariantFlat, variants)
 	tools, toolsNext := fitting(endpoint, config.VariantTools, variants)
@@ -255,8 +258,8 @@ func goose(endpoint, name string, headers map[string]string, r Registration, the
 	}
 }
 
-// gemini returns the registration for Gemini CLI's file; nil without one. Without scopes in its file, Gemini
-// CLI requests the provider's.
+// gemini returns the registration for Gemini CLI's file, or nil if there is no registration. If its file has no
+// scopes, Gemini CLI requests those that the provider advertises.
 func (r Registration) gemini() map[string]any {
 	settings := r.settings("clientId", "")
 	if settings == nil {
@@ -399,7 +402,7 @@ func encode(value any, unit string) string {
 // plainInShell are the characters that need no quotes in a shell.
 const plainInShell = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_@%+:,./-"
 
-// ShellWord quotes a word for a POSIX shell if needed.
+// ShellWord quotes a word for a POSIX shell if it needs quotes.
 func ShellWord(word string) string {
 	if word != "" && strings.Trim(word, plainInShell) == "" {
 		return word

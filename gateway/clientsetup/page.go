@@ -101,7 +101,7 @@ func (a Access) describe() g.Node {
 }
 
 // IsBrowser reports whether a request comes from the address bar of a browser and not from an MCP
-// client: it accepts HTML by name, and no event stream.
+// client: such a request accepts HTML by name, and no event stream.
 func IsBrowser(r *http.Request) bool {
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
 		return false

@@ -22,8 +22,8 @@ func clientOption(cfg *config.Cluster) valkey.ClientOption {
 		// With pipelining, requests do not wait for one another, and a deadline does not close the
 		// connection.
 		AlwaysPipelining: true, DisableRetry: true, DisableCache: true,
-		// Use one connection, which NewClient makes. With several, the first operation that needs another one
-		// would make it, and wait for a hanging store.
+		// Use one connection, which NewClient makes. With several connections, the first operation that needs
+		// another connection would make it, and wait for a hanging store.
 		PipelineMultiplex:  -1,
 		ReadBufferEachConn: 64 << 10, WriteBufferEachConn: 64 << 10,
 		// The client pings a silent connection, and closes it if no answer comes within this time.

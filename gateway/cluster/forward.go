@@ -64,7 +64,8 @@ type generation struct {
 	serverName string
 }
 
-// newForwarder returns nil without an advertise address, because other replicas cannot reach this one then.
+// newForwarder returns nil if there is no advertise address, because other replicas then cannot reach this
+// replica.
 func newForwarder(cfg *config.Cluster, logger *slog.Logger) *Forwarder {
 	if cfg.Advertise == "" {
 		return nil

@@ -44,12 +44,12 @@ type State struct {
 	Connected bool
 	// Since is the time of the last change of Connected.
 	Since time.Time
-	// Err is the reason for which Connected is false; nil before the first attempt. It may contain addresses.
+	// Err is the reason why Connected is false. It is nil before the first attempt. It may contain addresses.
 	Err error
 	// Opened counts the changes of Connected to false.
 	Opened uint64
-	// Evicts is the store's maxmemory-policy if the store drops keys when its memory is full; otherwise
-	// empty. The limits in dropped keys are lost.
+	// Evicts is the store's maxmemory-policy if the store drops keys when its memory is full, which loses the
+	// limits in these keys. Otherwise it is "".
 	Evicts string
 }
 
@@ -154,7 +154,7 @@ func (s *store) run(ctx context.Context) {
 	}
 }
 
-// connect returns a client once the store can be reached; nil if ctx ends first.
+// connect returns a client once the store can be reached, or nil if ctx ends first.
 func (s *store) connect(ctx context.Context) valkey.Client {
 	for {
 		client, err := valkey.NewClient(s.option)
@@ -282,8 +282,8 @@ const (
 	// Once answers have been late for maxLate, the store counts as unavailable. One late answer may come from
 	// a busy machine.
 	maxLate = 200 * time.Millisecond
-	// Each time the breaker opens, its cool-down doubles from minCoolDown up to maxCoolDown. After steadyTime
-	// closed, it starts over.
+	// Each time the breaker opens, its cool-down doubles from minCoolDown up to maxCoolDown. After the breaker
+	// has been closed for steadyTime, the cool-down starts over.
 	minCoolDown, maxCoolDown, steadyTime = 20 * time.Millisecond, time.Second, 5 * time.Second
 )
 
@@ -322,8 +322,8 @@ func (b *breaker) report(now time.Time, err error) (next time.Duration) {
 	return b.retry
 }
 
-// isAway reports whether the store counts as unavailable after err: it failed, or answers have been late for
-// maxLate.
+// isAway reports whether the store counts as unavailable after err: the operation failed, or answers have been
+// late for maxLate.
 func (b *breaker) isAway(now time.Time, err error) bool {
 	return err != nil && (!errors.Is(err, errLate) || now.Sub(b.changed) >= maxLate)
 }

@@ -2,8 +2,8 @@ package edge
 
 import "github.com/promptweir/promptweir/config"
 
-// Least is the size in bytes from which requests and responses are counted. Smaller ones fit into buffers
-// that each connection has anyway.
+// Least is the size in bytes from which requests and responses are counted. Smaller requests and responses fit
+// into buffers that each connection has anyway.
 const Least = 4 << 10
 
 // Each principal and each upstream may hold 1/quarters of max_buffered.
@@ -20,8 +20,8 @@ type Reservation struct {
 	bytes  int64
 }
 
-// Acquire counts bytes for a client and an upstream; either may be empty. ok is false if max_buffered does
-// not allow them. If ok, call [Reservation.Release] afterwards.
+// Acquire counts bytes for a client and an upstream, each of which may be empty. ok is false if max_buffered
+// does not allow these bytes. If ok is true, call [Reservation.Release] afterwards.
 func (l *Ledger) Acquire(
 	maxBuffered config.Share, client, upstream string, bytes int,
 ) (r Reservation, ok bool) {
@@ -54,18 +54,18 @@ func (r *Reservation) Release() {
 	r.bytes = 0
 }
 
-// fitsLocked reports whether r may grow by more bytes, if max_buffered is most bytes.
-func (l *Ledger) fitsLocked(r *Reservation, most, more int64) bool {
-	if l.total.Load()+more <= mostOfUpstream(most/quarters) {
+// fitsLocked reports whether r may grow by extra bytes. maxBuffered is in bytes.
+func (l *Ledger) fitsLocked(r *Reservation, maxBuffered, extra int64) bool {
+	if l.total.Load()+extra <= mostOfUpstream(maxBuffered/quarters) {
 		return true // within the smallest bound, even if one client holds everything
 	}
-	// Each bound admits one reservation of any size while no other counts for that bound.
-	fits := func(held, most int64) bool { return held == r.bytes || held+more <= most }
+	// Each bound admits one reservation of any size while no other reservation counts for that bound.
+	fits := func(held, bound int64) bool { return held == r.bytes || held+extra <= bound }
 	k := r.key
-	return fits(l.total.Load(), most) &&
-		(k.client == "" || fits(l.bytesLocked(key{client: k.client}), most/quarters)) &&
-		(k.upstream == "" || fits(l.bytesLocked(key{upstream: k.upstream}), most/quarters)) &&
-		(k.client == "" || k.upstream == "" || fits(l.bytesLocked(k), mostOfUpstream(most/quarters)))
+	return fits(l.total.Load(), maxBuffered) &&
+		(k.client == "" || fits(l.bytesLocked(key{client: k.client}), maxBuffered/quarters)) &&
+		(k.upstream == "" || fits(l.bytesLocked(key{upstream: k.upstream}), maxBuffered/quarters)) &&
+		(k.client == "" || k.upstream == "" || fits(l.bytesLocked(k), mostOfUpstream(maxBuffered/quarters)))
 }
 
 // bytesLocked returns the number of bytes of an account.

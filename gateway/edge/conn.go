@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// Conn is a connection of an HTTP server. At most one goroutine may read from it at a time, and one write to
-// it.
+// Conn is a connection of an HTTP server. At any time, at most one goroutine may read from it, and at most one
+// may write to it.
 type Conn struct {
 	net.Conn
 
@@ -118,7 +118,7 @@ type deadline struct {
 	opened time.Time // when the connection was accepted
 
 	mu            sync.Mutex // guards the fields below
-	wanted, armed time.Time  // set by the caller; set on the wrapped connection; zero for none
+	wanted, armed time.Time  // set by the caller, and set on the wrapped connection; zero if there is no deadline
 	// interrupted is true if wanted is before opened. net/http uses such a deadline to interrupt a
 	// read.
 	interrupted bool

@@ -6,8 +6,8 @@ import (
 	"github.com/promptweir/promptweir/config"
 )
 
-// Parts of the connection limit: all connections without a credential together may use a half, one address or
-// principal a quarter.
+// Parts of the connection limit: the connections without a credential may use half of the limit in total, and
+// one address or principal may use a quarter.
 const (
 	unauthenticatedShare = 2
 	addressShare         = 4
@@ -18,7 +18,7 @@ const (
 func (l *Ledger) share(part int) int { return max(l.connections/part, 1) }
 
 // admit counts an accepted connection and reports whether it may stay. If so, release must follow.
-// Without a configuration only the connection limit itself applies.
+// If cfg is nil, only the connection limit itself applies.
 func (l *Ledger) admit(c *Conn, peer string, cfg *config.Config) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -73,10 +73,11 @@ func (l *Ledger) release(c *Conn) {
 	l.settleLocked(account)
 }
 
-// OpenStream counts one more stream of a principal. ok is false if the principal has its maximum: a quarter
-// of the connection limit, or most if that is smaller and not 0. With multiplexed, for HTTP/2, the stream
-// also counts as a connection, and ok is false if there are too many of them. If ok, call release once.
-func (l *Ledger) OpenStream(principal string, most int, multiplexed bool) (release func(), ok bool) {
+// OpenStream counts one more stream of a principal. ok is false if the principal has its maximum: a quarter of
+// the connection limit, or maxStreams if that is smaller and not 0. If multiplexed is true, as for HTTP/2, the
+// stream also counts as a connection, and ok is also false if there are too many connections. If ok is true,
+// call release once.
+func (l *Ledger) OpenStream(principal string, maxStreams int, multiplexed bool) (release func(), ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	places := 0
@@ -84,15 +85,15 @@ func (l *Ledger) OpenStream(principal string, most int, multiplexed bool) (relea
 		places = 1
 	}
 	if l.connections > 0 {
-		if quarter := l.share(principalShare); most == 0 || quarter < most {
-			most = quarter
+		if quarter := l.share(principalShare); maxStreams == 0 || quarter < maxStreams {
+			maxStreams = quarter
 		}
 		if l.open+places > l.connections {
 			return nil, false
 		}
 	}
 	account := l.accountLocked(key{client: principal})
-	if most > 0 && account.streams >= most {
+	if maxStreams > 0 && account.streams >= maxStreams {
 		return nil, false // the account is not empty, so it stays
 	}
 	account.streams++

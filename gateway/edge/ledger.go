@@ -12,9 +12,9 @@ import (
 
 // Options are the bounds of a [Ledger].
 type Options struct {
-	// Logger gets a warning when connections are refused; nil logs nothing.
+	// Logger gets a warning when connections are refused. If it is nil, nothing is logged.
 	Logger *slog.Logger
-	// Connections bounds connections, and streams over HTTP/2; 0 for no bound.
+	// Connections bounds connections, and streams over HTTP/2. If it is 0, there is no bound.
 	Connections int
 	// Memory is the number of bytes of which max_buffered may be a percentage. With 0, a percentage bounds
 	// nothing.

@@ -62,7 +62,7 @@ func describe(arguments jsontext.Value, declared []catalog.Argument) string {
 	return strings.TrimSuffix(text.String(), ";")
 }
 
-// lastRequired returns the index of the last required argument that is not in given, or -1.
+// lastRequired returns the index of the last required argument that is not in given, or -1 if there is none.
 func lastRequired(declared []catalog.Argument, given map[string]bool) int {
 	for i, a := range slices.Backward(declared) {
 		if a.Required && !given[a.Name] {

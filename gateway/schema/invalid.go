@@ -24,7 +24,7 @@ type Invalid struct{ Problems []Problem } //nolint:errname // schema.Invalid rea
 
 // Problem is one problem of a value.
 type Problem struct {
-	// At is the path in the value, as a JSON Pointer; empty for the value itself.
+	// At is the path in the value, as a JSON Pointer, or "" for the value itself.
 	At string
 	// Text describes the problem in a few words.
 	Text string

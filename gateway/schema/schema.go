@@ -149,7 +149,7 @@ var (
 	ErrExternal = errors.New("the schema refers to another document, which is not loaded")
 	// ErrDialect means that $schema names an unknown dialect.
 	ErrDialect = errors.New("$schema names a dialect that is not supported")
-	// errTooLarge means that the value is too large or too deep, or has too large numbers.
+	// errTooLarge means that the value is too large or too deep, or contains a number that is too large.
 	errTooLarge = errors.New("the value is too large to be checked")
 	// errTooCostly means that the check takes too long.
 	errTooCostly = errors.New("the value takes too long to check")
@@ -250,7 +250,7 @@ func checkNumber(spelled string) error {
 const (
 	// maxPattern bounds one pattern, in bytes.
 	maxPattern = 2 << 10
-	// maxProgram bounds the programs of all patterns in a schema together, in instructions.
+	// maxProgram bounds the total size of the programs of all patterns in a schema, in instructions.
 	maxProgram = 20_000
 	// maxMatch bounds a match, in bytes of text times instructions. The time of a match is proportional
 	// to this product.
@@ -294,7 +294,7 @@ func (p *patterns) compile(expression string) (jsonschema.Regexp, error) {
 	return &pattern{compiled, len(program.Inst), p.meter}, nil
 }
 
-// pattern is a compiled regular expression that panics instead of a match that would take too long.
+// pattern is a compiled regular expression that panics instead of starting a match that would take too long.
 type pattern struct {
 	*regexp.Regexp
 

@@ -158,7 +158,7 @@ func visible(text string) string {
 	return out.String()
 }
 
-// joinable reports whether a joiner may stand beside a character: a visible one outside of ASCII.
+// joinable reports whether a joiner may stand beside a character: a visible character outside of ASCII.
 func joinable(r rune) bool { return utf8.RuneLen(r) > 1 && r != utf8.RuneError && !isInvisible(r) }
 
 // selectable reports whether a character may have variants. In ASCII, only the characters of keycap

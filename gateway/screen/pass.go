@@ -26,7 +26,7 @@ type pass struct {
 	screen   *Screen
 	raw      jsontext.Value
 	canceled <-chan struct{} // closed to stop the pass early; may be nil
-	rejected *Finding        // the first finding that rejects the value, or nil
+	rejected *Finding        // the first finding that rejects the value, or nil if there is none
 	noted    []Finding
 	// out is raw[:copied] without the stripped text. It is nil until something is stripped.
 	out    []byte
@@ -176,7 +176,7 @@ func (p *pass) checkBlock(b block, text string, at *jsontext.Decoder) string {
 	if b.Invisible {
 		check("invisible", hasInvisible(text), func() string { return visible(text) })
 	}
-	if b.exceeds(p.raw) { // checkWhole has reported it; the block only warns
+	if b.exceeds(p.raw) { // checkWhole has noted that the patterns cost too much, so they are skipped
 		return text
 	}
 	for i, re := range b.Patterns {

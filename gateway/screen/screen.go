@@ -71,7 +71,7 @@ func instructions(re *regexp.Regexp) int64 {
 type Outcome struct {
 	// JSON is the value to pass on. Do not use it if Rejected is set.
 	JSON jsontext.Value
-	// Rejected is the finding that rejected the value, or nil.
+	// Rejected is the finding that rejected the value, or nil if the value was not rejected.
 	Rejected *Finding
 	// Noted contains the first 100 findings that were stripped or that only caused a warning.
 	Noted []Finding
@@ -166,7 +166,7 @@ type Finding struct {
 	// Check is the check that failed: size, content, wellformed, skills, invisible, or "pattern" and
 	// its number. For a value that cannot be checked, it is budget, unreadable or "too much to strip".
 	Check string
-	// At is the location as a JSON Pointer; empty for the whole value.
+	// At is the location as a JSON Pointer, or "" for the whole value.
 	At string
 
 	throttle *rate.Sometimes
@@ -198,8 +198,8 @@ const (
 	maxPlain = 64
 )
 
-// pointer returns the JSON Pointer of the decoder's last string. If that string is the name of a
-// member, it is the pointer of the object.
+// pointer returns the JSON Pointer of the decoder's last string. If that string is the name of a member, it
+// returns the pointer of the object.
 func pointer(at *jsontext.Decoder) string {
 	whole := at.StackPointer()
 	if isName(at) {

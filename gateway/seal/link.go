@@ -6,7 +6,7 @@ import "encoding/binary"
 type Link struct {
 	Owner  string // the upstream that returned the result
 	Prompt string // the exposed name
-	URI    string // the upstream's URI of the resource
+	URI    string // the URI under which the upstream serves the resource
 }
 
 // The layout of a link: a version, the hash of the principal's key, the lengths of owner and prompt,

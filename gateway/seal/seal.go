@@ -165,8 +165,8 @@ func (b *Box) Open(token string) ([]byte, error) {
 	return b.open(raw[checksumSize:])
 }
 
-// open decrypts a token without its checksum. It tries every key with the token's id, because two keys
-// may have the same short id.
+// open decrypts a token whose checksum has been removed. It tries every key with the token's id, because two
+// keys may have the same short id.
 func (b *Box) open(raw []byte) ([]byte, error) {
 	id, nonce, ciphertext := [keyIDSize]byte(raw), raw[keyIDSize:][:nonceSize], raw[keyIDSize+nonceSize:]
 	reason := errExpiredKey

@@ -23,7 +23,7 @@ type Session struct {
 	// ClientName and ClientVersion are the client's name and version for the audit log. They are
 	// not verified.
 	ClientName, ClientVersion string
-	// Variant is the name of the endpoint's variant, at most 255 bytes; empty for the plain endpoint.
+	// Variant is the name of the endpoint's variant, at most 255 bytes, or "" for the plain endpoint.
 	Variant string
 	// Principal is the key of the principal that opened the session.
 	Principal string
@@ -42,7 +42,7 @@ const (
 
 // SealSession returns the session's token. If the token would be longer than 1024 bytes, it leaves out
 // the client's name and version. If that is not enough, it returns an error. Revision and principal
-// fit if they have at most 700 bytes together.
+// fit if they total at most 700 bytes.
 func (s *Sealer) SealSession(session Session) (string, error) {
 	if len(session.Revision) > math.MaxUint8 {
 		return "", fmt.Errorf("session revision has %d bytes, at most %d are possible", len(session.Revision), math.MaxUint8)
@@ -62,7 +62,7 @@ func (s *Sealer) SealSession(session Session) (string, error) {
 	return token, nil
 }
 
-// OpenSession returns the session in a token. The caller must check its principal, variant and
+// OpenSession returns the session in a token. The caller must check the session's principal, variant and
 // expiry. For the errors, see [Reason].
 func (s *Sealer) OpenSession(token string) (Session, error) {
 	if len(token) > maxSession {
@@ -134,9 +134,9 @@ const (
 	cursorHeadSize = 1 + 2*bindingSize
 )
 
-// SealCursor returns the cursor of a page that begins after an exposed name, for one list method and
-// one principal. It contains a name and not an offset, so it stays valid when the catalog changes
-// between two pages. For a name of up to 256 bytes, it has at most 512 bytes.
+// SealCursor returns the cursor of a page that begins after an exposed name, for one list method and one
+// principal. The cursor contains a name and not an offset, so it stays valid when the catalog changes
+// between two pages. For a name of up to 256 bytes, the cursor has at most 512 bytes.
 func (s *Sealer) SealCursor(method, principalKey, after string) string {
 	plaintext := make([]byte, 0, cursorHeadSize+len(after))
 	plaintext = append(plaintext, cursorVersion)

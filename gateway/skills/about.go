@@ -67,7 +67,7 @@ func printableGrant(value jsontext.Value) string {
 	return wire.Printable(wire.Clip(string(value), maxQuotedText))
 }
 
-// notTexts lists the names of the files that are neither texts nor images, or returns "".
+// notTexts lists the names of the files that are neither texts nor images. It returns "" if there are none.
 func notTexts(of []File) string {
 	var others []string
 	for _, f := range of {

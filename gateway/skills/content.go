@@ -13,7 +13,7 @@ import (
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
-// URI returns the upstream's URI of a file.
+// URI returns the URI under which the upstream serves a file.
 func (s *Skill) URI(file File) string { return s.Root + "/" + file.Path }
 
 // Verify returns the content in the result of reading a file. The error says in which way it differs

@@ -22,12 +22,12 @@ type Directory struct {
 	children map[string]wire.Object
 }
 
-// NewDirectory returns an empty folder. The URI is the clients' URI of the folder.
+// NewDirectory returns an empty folder. uri is the URI under which clients find the folder.
 func NewDirectory(uri string) *Directory { return &Directory{uri, map[string]wire.Object{}} }
 
-// Add adds the files and folders that a skill has in this folder, except withheld files. The path of
-// the folder is relative to the skill. Add reports whether it found any. It finds none in a dynamic
-// skill, because such a skill has no manifest.
+// Add adds the files and folders that a skill has in this folder, except withheld files. The path of the folder
+// is relative to the skill. found reports whether there are any. In a dynamic skill it is false, because such a
+// skill has no manifest.
 func (d *Directory) Add(s *Skill, path string, isWithheld func(path string) bool) (found bool) {
 	for _, file := range s.Files {
 		// The leading slashes also handle the skill's root, whose path is empty.

@@ -8,7 +8,8 @@ import (
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
-// RootUnder returns the clients' URI of a skill's folder, below the upstream's prefix if it has one.
+// RootUnder returns the URI under which clients find a skill's folder. It is below the upstream's prefix, if
+// the upstream has one.
 func (s *Skill) RootUnder(prefix string) string {
 	root := "skill://"
 	if prefix != "" {

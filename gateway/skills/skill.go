@@ -24,7 +24,7 @@ const (
 type Skill struct {
 	// Name is the name in the front matter, which is also the last segment of the path.
 	Name string
-	// Root is the upstream's URI of the skill's folder.
+	// Root is the URI under which the upstream serves the skill's folder.
 	Root string
 	// Path is the part of Root after the scheme.
 	Path string
@@ -47,9 +47,9 @@ type Skill struct {
 type File struct {
 	// Path is relative to the skill's folder, and escaped as in the URI.
 	Path string
-	// Digest is "sha256:" and 64 hexadecimal digits; empty if the skill is dynamic.
+	// Digest is "sha256:" and 64 hexadecimal digits, or "" if the skill is dynamic.
 	Digest string
-	// Size is in bytes; 0 if the skill is dynamic.
+	// Size is in bytes. It is 0 if the skill is dynamic.
 	Size int64
 }
 
