@@ -130,7 +130,7 @@ func (c *Connector) ConnectNow() {
 }
 
 // Relist makes the connector request the list again, after a sign that the list is outdated. It
-// does not wait for the list. It is limited in rate, together with the server's own notifications.
+// does not wait for the list. It shares a rate limit with the server's own notifications.
 func (c *Connector) Relist() {
 	if c.server != nil {
 		c.server.Relist.Set()
@@ -150,7 +150,7 @@ var ErrRetired = call.ErrRetired
 // A call waits for the rate limit and for a slot. If the server does not answer, the call is tried
 // again after a backoff. The retry block bounds the number of attempts, and each attempt leaves
 // time for the next. A call is not tried again after part of its response has arrived, or after its
-// client was asked something. If all attempts fail, Call returns the error of the first.
+// client was asked something. If all attempts fail, Call returns the error of the first attempt.
 func (c *Connector) Call(ctx context.Context, request *Request, relay *Relay) (Result, error) {
 	switch {
 	case c.retired.Load():
@@ -162,7 +162,7 @@ func (c *Connector) Call(ctx context.Context, request *Request, relay *Relay) (R
 }
 
 // Retire makes calls fail with [ErrRetired] from now on. It returns when the calls in flight have
-// ended, or ctx has. Sessions stay open until Run's context ends.
+// ended, or when ctx ends. Sessions stay open until Run's context ends.
 func (c *Connector) Retire(ctx context.Context) {
 	c.retired.Store(true)
 	if c.folder != nil {

@@ -160,7 +160,7 @@ func (f *folder) update(ctx context.Context, list *files.List, err error) {
 	}
 }
 
-// next returns the state after a pass; nil if nothing has changed.
+// next returns the state after a pass, or nil if nothing has changed.
 func (f *folder) next(list *files.List, err error) *State {
 	before := f.state.Load()
 	next := *before

@@ -14,30 +14,29 @@ import (
 )
 
 const (
-	// manyFailed is the number of failed gets in a row from which on they are a [session.Problem].
+	// manyFailed is the number of failed gets in a row that is published as a [session.Problem].
 	manyFailed = 5
 	// stableTime is the minimum time between a change of the published problem and a further change
-	// by failed gets: the server decides how often its gets fail. A get that works ends the problem
-	// at once.
+	// by failed gets, so that a server cannot cause frequent changes. A get that works ends the
+	// problem at once.
 	stableTime = time.Second
 	// maxProbes bounds the calls that a half-open breaker lets through at a time, one for each
-	// caller. A single probe may hang or be cancelled, and would keep all other callers from
-	// probing.
+	// caller. A single probe that hangs or is cancelled would keep all other callers from probing.
 	maxProbes = 2
 )
 
 // breaker refuses calls to a server that does not answer, and publishes why calls fail. It counts
-// requests in a row without an answer. Package gobreaker implements the state, the cool-down and
+// consecutive requests without an answer. Package gobreaker implements the state, the cool-down and
 // the counts. The breaker itself records which callers had the failures and which callers probe:
 //
-//	closed     opens after the number of unanswered requests in a row in the breaker block, if they
+//	closed     opens after the configured number of unanswered requests in a row, if they
 //	           are from several callers (a nil caller counts as several)
 //	open       is half-open once a call begins after the cool-down
 //	half-open  allows two callers one call each at a time. The first answer closes it. A request
 //	           without an answer suspends its caller for another cool-down. After unanswered requests
 //	           of two callers, it opens again
 //
-// So a single caller with a key cannot keep a server from others by calls that fail, hang or are
+// So a single caller with a key cannot lock other callers out by calls that fail, hang or are
 // cancelled.
 //
 // In addition, five failed gets in a row are a [session.Problem]. A new session has a closed
@@ -61,8 +60,8 @@ type breaker struct {
 	gets  int
 	began time.Time
 	last  session.Problem
-	// trouble is the published problem; nil if there is none. changed is the time of the last
-	// change of trouble.
+	// trouble is the published problem, or nil if there is no problem. changed is the time of the
+	// last change of trouble.
 	trouble *session.Problem
 	changed time.Time
 }
@@ -75,8 +74,8 @@ type circuit struct {
 	state gobreaker.State
 	// since is the start of the state or, while it is half-open, the time of the last failure.
 	since time.Time
-	// failed is true if there are failures in a row. only is the key of the caller with the last
-	// failure. several is true if more than one caller had failures.
+	// failed is true after a failure, until a call works. only is the key of the caller with the
+	// last failure. several is true if more than one caller had failures.
 	failed, several bool
 	only            string
 	probes          []string // in the half-open state, the callers with a call in flight
@@ -112,8 +111,8 @@ func (b *breaker) begin(caller Caller) (probe, error) {
 	return probe{breaker: b, caller: caller, session: b.session, circuit: b.circuit, done: done}, nil
 }
 
-// asks records that the server has sent a request for its client, which shows that it works. A
-// half-open breaker closes now, because a reply may take minutes.
+// asks records that the server has sent a request for its client, which shows that the server
+// works. A half-open breaker closes at once, without waiting for the reply, which may take minutes.
 func (p probe) asks() {
 	p.breaker.mu.Lock()
 	defer p.breaker.mu.Unlock()
@@ -137,7 +136,7 @@ func (p probe) end(o outcome, isGet bool) {
 	case o.gets == works && isGet && b.gets > 0:
 		b.gets = 0
 		b.assessLocked()
-	case o.gets == fails && p.session == b.session: // after a change, it may be another server
+	case o.gets == fails && p.session == b.session: // after a change of link, another server may have failed
 		if o.Suspicious {
 			b.server.Suspect.Set()
 		}
@@ -186,8 +185,8 @@ func (b *breaker) unsent(o outcome, isGet bool) {
 	}
 }
 
-// failLocked records a failure of the server. Only failed gets are counted, because a server may
-// have no completions.
+// failLocked records a failure of the server. Only failed gets are counted, because completions
+// also fail if the server does not support them.
 func (b *breaker) failLocked(o outcome, isGet bool) {
 	b.last = session.Problem{Reason: o.Reason, Err: o.err, Failing: true}
 	if unavailable, ok := errors.AsType[*Unavailable](o.err); ok {
@@ -224,7 +223,8 @@ func (b *breaker) setLink(link session.Link) {
 	}
 }
 
-// The errors with which probe.done tells gobreaker how a request ended. nil means an answer.
+// The errors with which probe.done tells gobreaker how a request ended. A nil error means that the
+// server answered.
 var errUnanswered, errExcused = errors.New("unanswered"), errors.New("excused")
 
 // closeLocked makes a new, closed circuit, and reports whether the state has changed.
@@ -234,7 +234,8 @@ func (b *breaker) closeLocked() (changed bool) {
 		// gobreaker stays open until more than its timeout has passed. The timeout must not be 0.
 		Timeout: max(b.upstream.Breaker.Cooldown-1, 1),
 		ReadyToTrip: func(counts gobreaker.Counts) bool {
-			// If all failures in a row are from a single caller, they may be that caller's fault.
+			// Do not open if all failures in a row are from a single caller, who may have caused
+			// them.
 			return int64(counts.ConsecutiveFailures) >= int64(b.upstream.Breaker.Failures) && b.circuit.several
 		},
 		IsExcluded: func(err error) bool { return errors.Is(err, errExcused) },
@@ -258,11 +259,12 @@ func (b *breaker) changeLocked(state gobreaker.State, steps *gobreaker.TwoStepCi
 	return true
 }
 
-// allowLocked returns a function that reports the end of a request to gobreaker. For a refusal it
-// returns nil, and the time after which the next request may be allowed; 0 if that is unknown.
+// allowLocked returns a function that reports the end of a request to gobreaker. If it refuses the
+// request, it returns nil and the time after which the next request may be allowed, or 0 if that
+// time cannot be determined.
 func (b *breaker) allowLocked(caller Caller) (done func(error), retryAfter time.Duration) {
 	c := b.circuit
-	if c.state == gobreaker.StateHalfOpen { // make a key only here, because it takes time
+	if c.state == gobreaker.StateHalfOpen { // make the key only in this state, because that takes time
 		key := keyOf(caller)
 		if rest := b.restLocked(); rest > 0 && c.failed && c.only == key {
 			return nil, rest
@@ -284,7 +286,7 @@ func (b *breaker) allowLocked(caller Caller) (done func(error), retryAfter time.
 	return done, 0
 }
 
-// restLocked returns the remaining cool-down; not positive if it is over.
+// restLocked returns the remaining cool-down. It is zero or negative once the cool-down is over.
 func (b *breaker) restLocked() time.Duration {
 	return time.Until(b.circuit.since.Add(b.upstream.Breaker.Cooldown))
 }

@@ -39,8 +39,9 @@ type Request struct {
 	// Caller identifies the caller. Each caller has a line of its own in the queue. All calls with
 	// a nil Caller share one line.
 	Caller Caller
-	// Check validates a result; nil accepts all. An error fails the call with [client.BadResponse].
-	// It does not count in the circuit breaker, because the server did answer.
+	// Check validates a result. If Check is nil, every result is valid. An error fails the call
+	// with [client.BadResponse], but does not count in the circuit breaker, because the server did
+	// answer.
 	Check func(client.Result) error
 }
 
@@ -101,7 +102,7 @@ func (c *Calls) Do(ctx context.Context, request *Request, relay *client.Relay) (
 // finish ends the measurement of a call, and returns the error in the form for callers.
 func (c *Calls) finish(caller context.Context, measured session.Measurement, result client.Result, err error) error {
 	end := outcomeOf(err)
-	// After the caller has left, attempts fail only because of that.
+	// Once the caller has left, attempts fail for that reason alone.
 	if gone := caller.Err(); gone != nil && !end.Answered {
 		end = outcomeOf(&callerGoneError{gone})
 	}
@@ -118,22 +119,22 @@ func (c *Calls) finish(caller context.Context, measured session.Measurement, res
 	case isKnown:
 		return err
 	}
-	// Wrap the error: it does not name the upstream.
+	// Wrap the error, because it does not name the upstream.
 	return unavailable(c.upstream.Name, end.Reason, end.RetryAfter, err)
 }
 
-// attempt is the state of one of the attempts that the retry block allows: its time, and the
-// sessions and eras on which the request was sent.
+// attempt is the state of one of the attempts that the retry block allows: its deadline, and the
+// sessions and eras in which the request was sent.
 type attempt struct {
 	number   int
 	deadline *deadline
-	// conn is the connection for the next request; nil after a lost session. lost is the connection
-	// whose session was lost. renewed is true after the first loss of a session.
+	// conn is the connection for the next request, or nil after the session was lost. lost is the
+	// connection whose session was lost. renewed is true after the first loss of a session.
 	conn, lost *session.Connection
 	renewed    bool
 	// inLegacy is true if the next request is sent in the legacy era. isOtherEra is true if the
-	// request was already sent in the other era. refusal is the server's error there: it could not
-	// ask the client.
+	// request was already sent in the other era. refusal is the error that the server returned in
+	// that era because it could not ask the client.
 	inLegacy, isOtherEra bool
 	refusal              error
 }
@@ -207,8 +208,8 @@ func (k *call) pick(a *attempt) error {
 	return nil
 }
 
-// refusePaused returns the error for a call during a pause that the server asked for; nil without a
-// pause.
+// refusePaused returns the error for a call during a pause that the server asked for, or nil if
+// there is no pause.
 func (k *call) refusePaused() error {
 	p := k.server.Paused()
 	if p == nil {
@@ -241,7 +242,7 @@ func (k *call) send(a *attempt) (result client.Result, err error) {
 	}
 	isLost := true // true after a panic, because the server may still send messages for the call
 	defer func() { lease.Release(isLost) }()
-	share := a.deadline.Left() // measured here: the wait for a session is not the server's time
+	share := a.deadline.Left() // measured here, because the server is not to blame for the wait for a session
 	err = errPanicked          // for the breaker, if the call panics
 	result, err = lease.Session.Call(a.deadline, &k.sent, k.relayDuring(a.deadline, probe))
 	if result.HasOwnMeta {

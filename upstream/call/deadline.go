@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// pausedStep is the minimum remaining time that a paused deadline reports by Deadline.
+// pausedStep is the minimum remaining time that Deadline reports during a pause.
 const pausedStep = time.Second
 
 // deadline is a context that ends with [context.DeadlineExceeded] after a time, like
@@ -17,7 +17,7 @@ const pausedStep = time.Second
 // deadline. Call [deadline.Start] before any other method. Do not copy a deadline.
 type deadline struct {
 	parent context.Context //nolint:containedctx // deadline is a context
-	// outer is the deadline of the call, for an attempt; otherwise nil.
+	// outer is the call's deadline if this is the deadline of an attempt, and otherwise nil.
 	outer *deadline
 	// made is nil until Done is called.
 	made atomic.Pointer[ending]
@@ -116,7 +116,7 @@ func (d *deadline) Value(key any) any {
 }
 
 // Err implements [context.Context]. It distinguishes a passed deadline from a cancelled parent. The
-// Err of derived contexts does not; use their [context.Cause].
+// Err of a derived context does not distinguish them: use its [context.Cause].
 func (d *deadline) Err() error {
 	if made := d.made.Load(); made != nil {
 		if cause := context.Cause(made); errors.Is(cause, context.DeadlineExceeded) {
@@ -163,8 +163,8 @@ func (d *deadline) Pause() (resume func()) {
 func (d *deadline) pauseOne() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	// Several server requests may be open at once. The first stops the clock, the last starts it
-	// again.
+	// Several server requests may be open at once. The first request stops the clock, and the end
+	// of the last one starts it again.
 	if d.pauses++; d.pauses > 1 {
 		return
 	}

@@ -13,7 +13,7 @@ import (
 type Unavailable struct { //nolint:errname // upstream.Unavailable reads well
 	Upstream string
 	Reason   session.Reason
-	// RetryAfter is the minimum time before another try; zero if it is unknown.
+	// RetryAfter is the minimum time before another try, or zero if it cannot be determined.
 	RetryAfter time.Duration
 	// Err is the cause, for logs; it may contain addresses.
 	Err error
@@ -48,7 +48,7 @@ var (
 	errPaused    = errors.New("the server asked for a pause")
 	errSuspended = errors.New("the circuit breaker is open")
 	errLostAgain = errors.New("a new session was lost at once")
-	// errPanicked is the error, for the breaker, of a request whose call panics.
+	// errPanicked tells the breaker that the call of a request has panicked.
 	errPanicked = errors.New("call panicked")
 )
 
@@ -65,7 +65,7 @@ func (e *callerGoneError) Unwrap() error { return e.error }
 // Is makes the error a [context.Canceled], even if the caller's deadline has passed.
 func (e *callerGoneError) Is(target error) bool { return target == context.Canceled }
 
-// hurriedError is the timeout of a request that had too little time to blame the server.
+// hurriedError is the timeout of a request whose time was too short for the server to be blamed.
 type hurriedError struct{ error }
 
 func (e *hurriedError) Unwrap() error { return e.error }

@@ -13,24 +13,24 @@ const firstSlots = 64
 // does to the network's:
 //
 //	answered    the limit grows by 1/limit, or by 1 if the answer was quick: within a quarter of the
-//	            timeout, or within 1.5 times the shortest time that a call took. It never exceeds most
+//	            timeout, or within 1.5 times the shortest time that a call took. It never exceeds maximum
 //	timed out   the limit falls to half of the calls in flight, but not below 1
 //
 // A timeout is ignored if its call began before the limit last fell, because one overload makes
 // many calls late. It is also ignored if its call began before a call that has been answered: then
 // the prompt is slow, and not the server.
 type limit struct {
-	most, slots float64
-	timeout     time.Duration
-	// fastest is the shortest duration of a call; 0 before the first answer.
+	maximum, slots float64
+	timeout        time.Duration
+	// fastest is the shortest duration of a call, or 0 before the first answer.
 	fastest time.Duration
-	// counted is the latest start of an answered call, or the last fall of the limit. Only timeouts
-	// of calls that began later count.
+	// counted is the time of the latest start of an answered call or of the last fall of the limit,
+	// whichever is later. Only timeouts of calls that began later count.
 	counted time.Time
 }
 
-func newLimit(most int, timeout time.Duration) limit {
-	return limit{most: float64(most), slots: float64(min(most, firstSlots)), timeout: timeout}
+func newLimit(maximum int, timeout time.Duration) limit {
+	return limit{maximum: float64(maximum), slots: float64(min(maximum, firstSlots)), timeout: timeout}
 }
 
 // end adapts the limit to the outcome of a call that began at the given time. inFlight includes
@@ -49,7 +49,7 @@ func (l *limit) end(begun time.Time, o outcome, inFlight int) {
 		if took < max(l.timeout/4, l.fastest*3/2) {
 			more = 1
 		}
-		l.slots = min(l.slots+more, l.most)
+		l.slots = min(l.slots+more, l.maximum)
 	case o.Reason == client.Timeout && begun.After(l.counted):
 		l.slots = max(min(l.slots, float64(inFlight))/2, 1)
 		l.counted = time.Now()

@@ -15,7 +15,7 @@ import (
 //
 //	error                                   Reason        breaker     gets    queue       again
 //	nil, or a JSON-RPC error                –             works       work    answered    no
-//	other error with an answer              of the row    works       fail    answered    no
+//	other error with an answer              see [client]  works       fail    answered    no
 //	a result that Check refuses             bad_response  works       fail    answered    no
 //	the session is lost                     unreachable   works       –       answered    yes
 //	no answer in time                       timeout       fails       fail    timed out   yes
@@ -25,8 +25,8 @@ import (
 //	the caller left                         –             –           –       –           no
 //	no slot, or no session of the pool      overloaded    –           –       –           yes
 //	no legacy session                       unreachable   –           –       –           yes
-//	not sent: no session                    of its cause  –           fail    –           yes
-//	not sent: a pause                       of its cause  –           fail    –           of the reason
+//	not sent: no session                    as its cause  –           fail    –           yes
+//	not sent: a pause                       as its cause  –           fail    –           as its reason
 //	not sent: the breaker is open           breaker_open  –           –       –           yes
 //
 // In every row, a call that has Started is not made again.
@@ -34,10 +34,10 @@ type outcome struct {
 	client.Outcome
 
 	err error
-	// breaker is the effect on the circuit breaker, and gets the effect of a get on [session.Problem.Failing].
+	// breaker is the effect on the circuit breaker. gets is the effect of a get on [session.Problem.Failing].
 	breaker, gets effect
-	// mayRepeat is true if the call may be made again, here or at another upstream: no part of a
-	// JSON-RPC response came.
+	// mayRepeat is true if the call may be made again, here or at another upstream. It is the
+	// column "again".
 	mayRepeat bool
 }
 

@@ -27,7 +27,7 @@ func keyOf(caller Caller) string {
 // queue limits the calls in flight to one upstream. Calls above the limit wait in lines, one line
 // for each caller:
 //
-//	ann │ a1 a2 a3 │     The lines take turns: a3, b1, a2, a1. A caller's flood delays that caller.
+//	ann │ a1 a2 a3 │     The lines take turns: a3, b1, a2, a1. A flood of calls delays its caller.
 //	bob │ b1       │     A call leaves its line when half of its time is over, and is refused.
 //
 // If maxWaiting calls wait, a new call evicts the oldest call of the longest line, provided that
@@ -35,7 +35,7 @@ func keyOf(caller Caller) string {
 type queue struct {
 	// patience bounds the wait of a call.
 	patience time.Duration
-	limiter  *rate.Limiter // nil without a rate
+	limiter  *rate.Limiter // nil if the rate is not limited
 
 	mu sync.Mutex // guards the fields below
 	// calls is the number of calls that have begun and not ended. It exceeds inFlight, the number
@@ -47,7 +47,8 @@ type queue struct {
 	// lines are in round-robin order. Each line has at least one call.
 	lines   []*line
 	waiting int
-	// wake grants slots when the rate allows the next call; nil if no call waits for the rate.
+	// wake grants slots when the rate allows the next call. It is nil if no call waits for the
+	// rate.
 	wake *time.Timer
 	// idle is closed when the queue is closed and no calls are left.
 	idle chan struct{}
@@ -68,7 +69,7 @@ type waiter struct {
 }
 
 // newQueue returns the queue of an upstream. concurrency bounds the calls in flight, timeout is the
-// total time of a call, and perSecond is the maximum rate; 0 means no bound.
+// total time of a call, and perSecond is the maximum rate, or 0 if the rate is not limited.
 func newQueue(concurrency int, timeout time.Duration, perSecond float64) *queue {
 	q := &queue{patience: timeout / 2, limit: newLimit(concurrency, timeout), idle: make(chan struct{})}
 	if perSecond > 0 {
@@ -87,7 +88,8 @@ type slot struct {
 	mu      sync.Mutex // guards the fields below
 	held    bool
 	lending int
-	// lent is true once the slot was lent: the time of the call then includes the client's.
+	// lent is true once the slot was lent: the duration of the call then includes the time that a
+	// client took.
 	lent bool
 }
 
@@ -165,7 +167,7 @@ func (s *slot) release(o outcome) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if s.held {
-		if !s.lent { // the time of a lent slot includes the client's
+		if !s.lent { // the duration of a call with a lent slot includes the time that a client took
 			q.limit.end(s.begun, o, q.inFlight)
 		}
 		q.vacateLocked()
@@ -280,7 +282,7 @@ func (q *queue) endLocked() {
 }
 
 // awaitRate waits until the rate allows another request of a call that already has a slot. It
-// returns false at once if that is after the deadline of ctx.
+// returns false at once if the deadline of ctx would pass first.
 func (q *queue) awaitRate(ctx context.Context) bool {
 	return q.limiter == nil || q.limiter.Wait(ctx) == nil
 }

@@ -230,7 +230,8 @@ func (d *Dialer) waited(e *stageError) time.Duration {
 	return d.server.Timeout
 }
 
-// startCause explains why a program could not be started. program is its name for texts, path the executable file.
+// startCause explains why a program could not be started. program is its name in messages, and path is the executable
+// file.
 func startCause(program, path string, err error) Cause {
 	if folder, ok := errors.AsType[*folderError](err); ok {
 		return FolderUnusable.Cause(program, folder.err.Error())
@@ -241,7 +242,7 @@ func startCause(program, path string, err error) Cause {
 	case errors.Is(err, exec.ErrNotFound):
 		return CommandNotFound.Cause(program)
 	case errors.Is(err, fs.ErrNotExist):
-		if _, missing := os.Stat(path); missing == nil { // the error of a script without its interpreter is the same
+		if _, missing := os.Stat(path); missing == nil { // a script whose interpreter is missing fails with the same error
 			return InterpreterGone.Cause(program)
 		}
 		return CommandMissing.Cause(program)
@@ -287,7 +288,7 @@ func (d *Dialer) tlsCause(err error) Cause {
 	if unverified, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
 		return CertificateOther.Cause(d.shownAddress(), unverified.Err)
 	}
-	// crypto/tls exports no type for an alert of the server.
+	// crypto/tls exports no type for an alert of the server, so Op identifies it.
 	if alert, ok := errors.AsType[*net.OpError](err); ok && alert.Op == "remote error" {
 		if d.http.missesCertificate.Load() { // do not look at the alert: in TLS 1.2 it is only "handshake failure"
 			return d.certificateMissing()

@@ -43,7 +43,8 @@ func dial(ctx context.Context, target *url.URL, grant config.HostGrant, guard fu
 	}
 	proxy, err := httpproxy.FromEnvironment().ProxyFunc()(target)
 	switch isPlain := target.Scheme == "http"; {
-	case err == nil && proxy == nil, isPlain && grant == config.HostByPattern: // in plain HTTP, the proxy resolves the host name itself
+	// For plain HTTP, a proxy would resolve the host name itself, unseen by the guard.
+	case err == nil && proxy == nil, isPlain && grant == config.HostByPattern:
 		return direct()
 	case err != nil || proxy.Scheme != "http" && proxy.Scheme != "https":
 		// The URL may contain a password.
@@ -102,7 +103,8 @@ func route(ctx context.Context, address string, grant config.HostGrant, guard fu
 	return net.JoinHostPort(ips[0].Unmap().String(), port), nil
 }
 
-// connectVia returns a connection to the proxy or, if an address is given, through the proxy to it.
+// connectVia returns a connection to the proxy. If through is not empty, the connection leads
+// through the proxy to that address.
 func connectVia(ctx context.Context, proxy *url.URL, through string) (*http1.Link, error) {
 	ctx, cancel := context.WithTimeout(ctx, 2*dialTimeout) // the proxy connects to the server within the same time
 	defer cancel()
@@ -129,7 +131,7 @@ func connectVia(ctx context.Context, proxy *url.URL, through string) (*http1.Lin
 	return &http1.Link{Conn: conn}, nil
 }
 
-// basicAuth returns the value of Proxy-Authorization; empty if the proxy's URL has no credential.
+// basicAuth returns the value of Proxy-Authorization, or "" if the proxy's URL has no credential.
 func basicAuth(proxy *url.URL) string {
 	if proxy.User == nil {
 		return ""

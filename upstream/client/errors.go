@@ -52,17 +52,19 @@ func RecoverToError(logger *slog.Logger, f func() error) (err error) {
 // StatusError is an HTTP response without a JSON-RPC response to the request.
 type StatusError struct {
 	Status int
-	// RetryAfter is the wait that the server requested, [MaxRetryAfter] at most; 0 for none.
+	// RetryAfter is the wait that the server requested, at most [MaxRetryAfter], or 0 if it
+	// requested none.
 	RetryAfter time.Duration
-	// retryAt is the time at which RetryAfter ends. Only texts use it.
+	// retryAt is the time at which RetryAfter ends. Only error texts use it.
 	retryAt time.Time
 	// unnamed is the [*wire.Error] in the body, if it does not count as the answer to the request: it has no id, or
-	// the status matters more. It is nil without one.
+	// the status matters more. It is nil if the body has no such error.
 	unnamed error
 	// challenge is the WWW-Authenticate of a refusal, and location the target of a redirect. Both
 	// are texts of the server.
 	challenge, location string
-	// tls is a refusal of the connection's TLS; the zero value for none.
+	// tls shows why the server refuses the connection. It is the zero value if TLS is not the
+	// reason.
 	tls tlsRefusal
 	// inHandshake is true if the server refused the handshake and not a request of a session.
 	inHandshake bool
@@ -86,7 +88,8 @@ func (e *StatusError) Error() string {
 
 func (e *StatusError) Unwrap() error { return e.unnamed }
 
-// shownChallenge returns the challenge as a continuation of "HTTP 401"; empty for none.
+// shownChallenge returns the challenge as a continuation of "HTTP 401", or "" if there is no
+// challenge.
 func (e *StatusError) shownChallenge() string {
 	if e.challenge == "" {
 		return ""
@@ -99,8 +102,8 @@ func (e *StatusError) shownChallenge() string {
 const MaxRetryAfter = 5 * time.Minute
 
 // retryAfter returns the wait in a Retry-After header, which is a number of seconds or a date (RFC 9110, section
-// 10.2.3); 0 for any other value. A date is compared with the Date of the response, if there is one, because the clocks
-// may differ.
+// 10.2.3). For any other value it returns 0. A date is compared with the Date of the response, if there is one, because
+// the clocks may differ.
 func retryAfter(header http.Header) time.Duration {
 	value := header.Get("Retry-After")
 	seconds, err := strconv.ParseUint(value, 10, 64)
@@ -137,7 +140,8 @@ type ProtocolError struct {
 	foreign bool
 	// contentType is the content type of a foreign response.
 	contentType string
-	// wrongRevision is true if the server does not support a revision that the gateway supports or is configured for.
+	// wrongRevision is true if the server supports none of the revisions that the gateway supports or is configured
+	// for.
 	wrongRevision bool
 	// oversized is true if the response exceeds the bound and was not read to its end.
 	oversized bool
@@ -180,7 +184,7 @@ type stageError struct {
 	method string
 	stage  stage
 	// waited is the duration of the wait; 0 means the server's timeout. since is the start of a wait that still goes
-	// on, otherwise zero.
+	// on, and otherwise the zero time.
 	waited time.Duration
 	since  time.Time
 }
@@ -232,8 +236,8 @@ var serverRequestRefusals = []struct { //nolint:gochecknoglobals // a constant t
 		"supported in protocol version "},
 }
 
-// RefusedServerRequest returns the SDK that refused a server request in the modern era; "" for any other error. It also
-// returns "" if the request must not be sent again: part of its response arrived, or the client received a server
+// RefusedServerRequest returns the SDK that refused a server request in the modern era, or "" for any other error. It
+// also returns "" if the request must not be sent again: part of its response arrived, or the client received a server
 // request or notification about it.
 func RefusedServerRequest(err error) (sdk string) {
 	answer, ok := errors.AsType[*wire.Error](err)

@@ -27,7 +27,7 @@ const (
 
 // event is one event of an event stream.
 type event struct {
-	// kind is the event's type; empty if there is none.
+	// kind is the event's type, or empty if the event has no type.
 	kind string
 	// data belongs to the caller: the reader does not use its memory again.
 	data []byte
@@ -158,7 +158,7 @@ func (r *eventReader) addField(line []byte) {
 			r.kind = string(value)
 		}
 	case "id":
-		if bytes.IndexByte(value, 0) >= 0 { // the standard ignores such an id
+		if bytes.IndexByte(value, 0) >= 0 { // the standard requires that an id with a NUL is ignored
 			return
 		}
 		r.id = string(value)
@@ -195,7 +195,7 @@ func (r *eventReader) finish() event {
 type streamPosition struct {
 	// lastEventID is empty if the server sends no ids. The stream cannot be resumed then.
 	lastEventID string
-	// retry is the pause before resuming that the server requested; 0 for none.
+	// retry is the pause before resuming that the server requested, or 0 if it requested none.
 	retry time.Duration
 	// stopped is the time at which the last stream ended. opened is true after the server's first
 	// stream.
@@ -212,10 +212,10 @@ const (
 	lastResumePause  = time.Second
 )
 
-// pause waits until the requested pause, or least if that is longer, has passed since the stream stopped.
-func (p *streamPosition) pause(ctx context.Context, least time.Duration) error {
+// pause waits until the requested pause and the given minimum have passed since the stream stopped.
+func (p *streamPosition) pause(ctx context.Context, minimum time.Duration) error {
 	select {
-	case <-time.After(time.Until(p.stopped.Add(max(p.retry, least)))):
+	case <-time.After(time.Until(p.stopped.Add(max(p.retry, minimum)))):
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()
@@ -261,8 +261,8 @@ func isInterrupted(err error) bool {
 	return !nonsense && !errors.Is(err, ErrSessionLost)
 }
 
-// getStream opens a stream by GET, from a position on. It reads the stream until the expected response arrives, or to
-// its end if no response is expected. It calls ready once the stream is open.
+// getStream opens a stream by GET that continues at the given position. It reads the stream until the expected response
+// arrives, or to its end if no response is expected. It calls ready once the stream is open.
 func (t *httpTransport) getStream(
 	ctx context.Context, p *streamPosition, want expected, ready func(),
 ) (response *wire.Message, err error) {

@@ -69,7 +69,8 @@ func (t *httpTransport) setRevision(revision string) {
 	t.setHeaders(revision, id)
 }
 
-// setHeaders sets the revision and session id of the following requests; empty for none.
+// setHeaders sets the revision and session id for the following requests. If a value is empty, its
+// header is left out.
 func (t *httpTransport) setHeaders(revision, sessionID string) {
 	a := &agreedHeaders{revision: revision, sessionID: sessionID}
 	a.post = t.http.newHead(http.MethodPost, t.http.target, func(header http.Header) {
@@ -255,7 +256,8 @@ func (t *httpTransport) readJSON(
 	return nil, &ProtocolError{problem: "the id of the response is not that of the request"}
 }
 
-// parse parses one JSON text. method is the method of the request that the text may answer; empty for none.
+// parse parses one JSON text. method is the method of the request that the text may answer, or "" if no response is
+// expected.
 func (t *httpTransport) parse(raw []byte, method string) ([]wire.Message, error) {
 	raw = bytes.TrimPrefix(raw, []byte(byteOrderMark))
 	messages, err := wire.ParseAll(raw, t.agreed.Load().revision)

@@ -55,7 +55,7 @@ type httpClient struct {
 	maxMessage int
 	// agent is the default User-Agent. Configured headers can replace it.
 	agent string
-	// cookie is the configured Cookie header; empty without one.
+	// cookie is the configured Cookie header, or empty if none is configured.
 	cookie string
 	// missesCertificate is true once the server has requested a client certificate and received none.
 	missesCertificate atomic.Bool
@@ -236,7 +236,7 @@ type httpResponse struct {
 	*http.Response
 
 	read int
-	// idle is reset with each byte; nil if it is not needed.
+	// idle is reset with each byte. It is nil if it is not needed.
 	idle *idleTime
 	// ended is true once the body was read to its end.
 	ended bool

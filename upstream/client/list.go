@@ -35,9 +35,10 @@ type List struct {
 	// Definitions are the elements as the server sent them, including definitions that
 	// [wire.ParseObject] refuses.
 	Definitions []jsontext.Value
-	// TTL is the time for which the server declares the list fresh; 0 if unknown.
+	// TTL is the time for which the server declares the list fresh, or 0 if the server declares
+	// none.
 	TTL time.Duration
-	// Meta is the _meta of the last page as the server sent it; nil if there is none.
+	// Meta is the _meta of the last page as the server sent it, or nil if that page has none.
 	Meta jsontext.Value
 	// Unknown are the list methods that the server refuses with MethodNotFound although it declares the feature.
 	Unknown []string
@@ -118,8 +119,8 @@ type page struct {
 	next jsontext.Value
 	meta jsontext.Value
 	ttl  time.Duration
-	// size is the size of the whole result, even of a refused one. The definitions share the memory of the result and
-	// keep all of it alive.
+	// size is the size of the whole result, even if the page is refused. The definitions share the memory of the result
+	// and keep all of it alive.
 	size int
 }
 

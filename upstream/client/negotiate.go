@@ -38,11 +38,11 @@ type agreement struct {
 
 // negotiate detects which revisions the server speaks and agrees on one:
 //
-//	protocol = a revision      speak that one
+//	protocol = a revision      speak that revision
 //	server/discover answered   modern: the newest revision that both support
 //	a modern error             modern; initialize only if the error lists no modern revision that the gateway supports
 //	any other error, silence   legacy: initialize
-//	HTTP refuses that too      HTTP+SSE, unless the transport is configured, see [Dialer.Connect]
+//	initialize fails on HTTP   HTTP+SSE, unless the transport is configured, see [Dialer.Connect]
 //	no answer at all           give up, over HTTP; a child process that exited is started again, without the probe
 //
 // (2026-07-28, stdio and Streamable HTTP, "Backward Compatibility".)
@@ -90,7 +90,7 @@ func (s *Session) negotiateWithSilence(ctx context.Context) (agreement, error) {
 	agreed, err = s.initialize(ctx, anyLegacy)
 	switch {
 	case !isSilent || err == nil || ctx.Err() != nil:
-	case errors.Is(err, ErrExited): // after the probe, which it read first
+	case errors.Is(err, ErrExited): // it exited after the probe, which it read first
 		return agreement{}, fmt.Errorf("%w: %w", errProbeFatal, err)
 	default: // the server may have been starting, and may speak only the modern era
 		probing, cancel := context.WithTimeout(ctx, probeSilence)
@@ -119,7 +119,7 @@ func (s *Session) discover(ctx context.Context) (agreement, error) {
 }
 
 // initialize opens a session with a legacy server. It requests the revision in protocol, or the newest legacy revision
-// if protocol is not one. [Session.open] completes the handshake with the initialized notification.
+// if protocol is not a legacy revision. [Session.open] completes the handshake with the initialized notification.
 func (s *Session) initialize(ctx context.Context, protocol string) (agreement, error) {
 	wanted := wire.LatestLegacy
 	if wire.KnownLegacy(protocol) {
@@ -168,7 +168,7 @@ func (s *Session) handshake(ctx context.Context, r *request) (wire.Object, error
 }
 
 // probeError returns errLegacy if the error of a probe comes from a legacy server, and otherwise
-// the error.
+// returns the error unchanged.
 func probeError(err error) error {
 	status, isStatus := errors.AsType[*StatusError](err)
 	answer, isAnswer := errors.AsType[*wire.Error](err)

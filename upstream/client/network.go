@@ -92,7 +92,7 @@ var tlsRefusals = []tlsRefusal{ //nolint:gochecknoglobals // a constant table
 	{"The SSL certificate error", CertificateRefused},
 }
 
-// tlsRefusalIn returns the refusal in a response; the zero value for other responses.
+// tlsRefusalIn returns the refusal in a response, or the zero value for other responses.
 func tlsRefusalIn(status int, body []byte) tlsRefusal {
 	if status == http.StatusBadRequest {
 		for _, refusal := range tlsRefusals {

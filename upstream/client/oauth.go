@@ -60,11 +60,11 @@ type tokenSource struct {
 	// slot guards the fields below, even during a fetch, so that only one token is fetched at a
 	// time. It is a semaphore because callers stop waiting when their context ends.
 	slot  *semaphore.Weighted
-	token *oauth2.Token // nil before the first
-	// renewAt is the time at which the token is renewed; zero for never.
+	token *oauth2.Token // nil before the first fetch
+	// renewAt is the time at which the token is renewed, or zero if it is never renewed.
 	renewAt time.Time
-	// failure is the error of the last fetch, and no other fetch is made before failedUntil. It is
-	// nil after a success.
+	// failure is the error of the last fetch, and no other fetch is made before failedUntil.
+	// failure is nil after a success.
 	failure     error
 	failedUntil time.Time
 	// Until refusedUntil, a refusal by the server is no reason to fetch another token.
@@ -205,7 +205,8 @@ func (t *tokenSource) get(ctx context.Context, refused string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	// Some authorization servers return the same token until it expires.
+	// Some authorization servers return the same token until it expires, so wait before the next
+	// fetch.
 	if t.token.AccessToken == refused {
 		t.refusedUntil = time.Now().Add(refusedPause)
 	}

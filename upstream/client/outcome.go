@@ -49,8 +49,9 @@ type Outcome struct {
 	// Reason is the reason for the missing result. If Answer is set, clients get the answer
 	// instead.
 	Reason Reason
-	// Answer is the server's JSON-RPC error. It is nil if there is none, or if the HTTP response
-	// refuses the gateway's credential or rate and its body is not about the request.
+	// Answer is the server's JSON-RPC error. It is nil if the server returned no such error, or if
+	// the HTTP response refuses the gateway's credential or rate and its body is not about the
+	// request.
 	Answer *wire.Error
 	// Answered is true if the server is up and completed a response, even an invalid one.
 	Answered bool
@@ -62,8 +63,8 @@ type Outcome struct {
 	Lost, MayBeLost bool
 	// Suspicious is true if [Session.Ping] should check whether the server is still there.
 	Suspicious bool
-	// RetryAfter is the wait that the server requested; 0 for none. Pauses is true if the server
-	// must get no requests at all until then.
+	// RetryAfter is the wait that the server requested, or 0 if it requested none. Pauses is true
+	// if the server must get no requests at all until then.
 	RetryAfter time.Duration
 	Pauses     bool
 }

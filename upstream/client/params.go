@@ -22,7 +22,7 @@ var hopMeta = []string{ //nolint:gochecknoglobals // a constant list
 // emptyObject is a JSON object without members.
 const emptyObject = "{}"
 
-// These are constant in all calls of the modern era, which has one revision.
+// These values are the same in all calls of the modern era, which has one revision.
 var noCapabilities, quotedRevision = jsontext.Value(emptyObject), wire.Quote(wire.Rev20260728) //nolint:gochecknoglobals // constants
 
 // extensions is the capability that declares extensions of the protocol.

@@ -26,11 +26,11 @@ type Relay struct {
 	// with an empty Caller count as one client.
 	Caller string
 	// Reply passes a server request (elicitation, sampling, roots) to the client. It returns the
-	// reply, or a [*wire.Error] to refuse the request, soon after ctx has ended at the latest. If
-	// nil, all server requests are refused.
+	// reply, or a [*wire.Error] to refuse the request. It must return soon after ctx ends. If Reply
+	// is nil, all server requests are refused.
 	Reply func(ctx context.Context, method string, params jsontext.Value) (jsontext.Value, error)
 	// Progress requests progress notifications. LogLevel requests log messages of at least this
-	// level; empty for none.
+	// level, or none if it is empty.
 	Progress bool
 	LogLevel string
 	// Notify passes on a notification about the request: progress (with the session's token, not
@@ -53,7 +53,7 @@ type relays struct {
 	outbox *outbox
 	logger *slog.Logger
 	// abandoned is true once a call has ended without a response. The server may still be working
-	// on it.
+	// on that call.
 	abandoned atomic.Bool
 
 	mu sync.Mutex // guards the fields below, and some fields of each call
@@ -82,7 +82,7 @@ type relayedCall struct {
 	urls    []string // ids of the elicitations by URL, except the refused ones
 }
 
-// begin registers a call. The caller calls its end method.
+// begin registers a call until its end method is called.
 func (rs *relays) begin(ctx context.Context, relay *Relay, id int64) *relayedCall {
 	ctx, cancel := context.WithCancel(ctx)
 	c := &relayedCall{relays: rs, relay: relay, id: id, ctx: ctx, cancel: cancel}
@@ -140,8 +140,8 @@ func (rs *relays) receiveRequest(m *wire.Message, call *relayedCall) {
 			rs.logger.Warn("server request refused: it belongs to no call in flight", slog.String("method", m.Method))
 		}
 	}
-	// MCP has no error code for a request that no client can answer. Clients without the capability return
-	// MethodNotFound.
+	// MCP has no error code for a request that no client can answer. So use MethodNotFound, which clients without the
+	// capability return.
 	if call == nil || !isForClient || call.relay.Reply == nil || !call.passOn(m) {
 		rs.refuse(m.ID, wire.NewError(wire.MethodNotFound, "Method not found: no client can be asked during this call"))
 	}
@@ -152,8 +152,8 @@ func (rs *relays) refuse(id jsontext.Value, err *wire.Error) {
 }
 
 // soleCall returns the only call in flight with a relay, for a message that is not tied to a call. It returns nil if the
-// message may belong to another call: several relayed calls are in flight, a shared session has had an earlier one, or a
-// call was abandoned. It also returns nil if the session's options do not allow relays.
+// message may belong to another call: several relayed calls are in flight, a shared session has had an earlier relayed
+// call, or a call was abandoned. It also returns nil if the session's options do not allow relays.
 func (rs *relays) soleCall() *relayedCall {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()

@@ -22,7 +22,7 @@ type Session struct {
 	Revision string
 	// Declared are the capabilities that the server declared.
 	Declared Declared
-	// Promptless explains why the server offers neither prompts nor served skills; nil if it offers some.
+	// Promptless explains why the server offers neither prompts nor served skills. It is nil if the server offers any.
 	Promptless *Cause
 
 	dialer     *Dialer
@@ -40,14 +40,14 @@ type Session struct {
 	lastID   atomic.Int64
 	outbox   *outbox
 	relays   *relays
-	// severity is the least severe level of log messages that the server was told to send; 0 before
-	// the first time. Only the holder of logSlot reads and sets it. logSlot is a semaphore, because
-	// a wait for it can end with a context.
+	// severity is the least severe level of log messages that the server was told to send, or 0 if
+	// it was told no level yet. Only the holder of logSlot reads and sets it. logSlot is a
+	// semaphore, because a wait for it can end with a context.
 	severity int
 	logSlot  *semaphore.Weighted
 
-	// acknowledged is called when the server acknowledges a subscriptions/listen request; nil before
-	// the first.
+	// acknowledged is called when the server acknowledges a subscriptions/listen request. It is nil
+	// before the first such request.
 	acknowledged atomic.Pointer[func()]
 }
 
@@ -244,7 +244,8 @@ func responseError(raw jsontext.Value) error {
 }
 
 // giveUp notifies the server, in the background, that a request is abandoned. The notification contains the client's
-// reason, if there is one. Over HTTP in the modern era, the transport drops it: the closed stream has the same meaning.
+// reason, if there is one. Over HTTP in the modern era, the transport drops the notification: the closed stream has the
+// same meaning.
 func (s *Session) giveUp(ctx context.Context, id int64) {
 	s.relays.abandoned.Store(true)
 	reason := "the caller gave up"
@@ -266,7 +267,8 @@ func (s *Session) Ping(ctx context.Context) error {
 }
 
 // Recheck requests the server's capabilities again. If they have changed, it returns an error that wraps
-// [ErrSessionLost], because a new session is needed. Any other error means that the server does not answer or refuses.
+// [ErrSessionLost], because a new session is needed. Any other error means that the server does not answer or refuses
+// the request.
 //
 // A modern server receives server/discover. A legacy server declares its capabilities only at the start of a session, so
 // Recheck opens a second session. Over stdio, that would start a second process, which shows nothing about the first one.
@@ -324,8 +326,8 @@ func (s *Session) Watch(ctx context.Context, ready func()) error {
 	return err
 }
 
-// receive handles a message that is not a response. call is the call to which the transport ties the message; nil if
-// there is none. receive must not block.
+// receive handles a message that is not a response. call is the call to which the transport ties the message, or nil if
+// it ties the message to no call. receive must not block.
 func (s *Session) receive(m *wire.Message, call *relayedCall) {
 	switch {
 	case m.Method == wire.PromptsListChanged:

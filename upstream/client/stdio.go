@@ -81,7 +81,7 @@ type child struct {
 }
 
 // startChild starts the process. A relative command is relative to the gateway's working directory,
-// even if the process gets another one.
+// even if the process gets another working directory.
 func startChild(server config.Upstream, logger, stderrLog *slog.Logger) (*child, error) {
 	c := &child{
 		mux:       newMux(logger),
@@ -102,7 +102,7 @@ func startChild(server config.Upstream, logger, stderrLog *slog.Logger) (*child,
 	return c, nil
 }
 
-// setFolder sets the working directory, if any.
+// setFolder makes path the working directory of the process, unless path is empty.
 func (c *child) setFolder(path string) error {
 	if path == "" {
 		return nil
@@ -114,7 +114,7 @@ func (c *child) setFolder(path string) error {
 	switch {
 	case err != nil:
 		return &folderError{withoutPath(err)}
-	case actual != path: // config allowed the path without links
+	case actual != path: // config allowed a path without links
 		return &folderError{errors.New("a link has taken its place")}
 	}
 	c.command.Dir = path

@@ -41,10 +41,10 @@ type transport interface {
 type request struct {
 	id     int64
 	method string
-	// name is the value of Mcp-Name; empty for none.
+	// name is the value of Mcp-Name, or empty for a request without that header.
 	name   string
 	params jsontext.Value
-	// revision is the value of MCP-Protocol-Version; empty for none.
+	// revision is the value of MCP-Protocol-Version, or empty for a request without that header.
 	revision string
 	// assertion is sent over HTTP only.
 	assertion Assertion
@@ -67,7 +67,7 @@ type mux struct {
 	// closed is closed when the stream has ended, for the reason in cause.
 	closed chan struct{}
 	cause  error
-	// agreed is the negotiated revision, a string; nil before.
+	// agreed is the negotiated revision, a string. It is nil before the negotiation.
 	agreed atomic.Value
 
 	mu      sync.Mutex // guards pending
@@ -218,7 +218,7 @@ func (x *mux) idle() *idleTime { return x.idleTime }
 
 func (x *mux) setRevision(revision string) { x.agreed.Store(revision) }
 
-// revision returns the negotiated revision; empty before.
+// revision returns the negotiated revision, or "" before the negotiation.
 func (x *mux) revision() string {
 	revision, _ := x.agreed.Load().(string)
 	return revision

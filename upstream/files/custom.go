@@ -27,8 +27,9 @@ type custom struct {
 	// placeholder matches placeholders. Its first group is the number of a word, its second group the whole line. It is nil for a client
 	// without placeholders.
 	placeholder func() *regexp.Regexp
-	// shell and mention match syntax for commands and files that only the client can replace. A nil
-	// shell means that the client runs no commands, a nil mention means @FILE.
+	// shell and mention match syntax for commands and files that only the client can replace. If
+	// shell is nil, the client runs no commands. If mention is nil, references to files are written
+	// @FILE.
 	shell, mention func() *regexp.Regexp
 	// takesRest is true if the highest number gets the rest of the line.
 	takesRest bool
@@ -129,7 +130,7 @@ type customWords struct {
 	*custom
 
 	any     bool // true if the text has placeholders
-	highest int  // the highest word number; 0 without numbers
+	highest int  // the highest word number, or 0 if no placeholder has a number
 }
 
 // declareCustom declares the arguments of a text: one for each name in the hint if the hint covers

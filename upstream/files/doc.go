@@ -11,10 +11,10 @@
 // Promises:
 //   - A file is opened only below the root of its [config.Files], only after [config.Files.Allow] has
 //     granted its path and [config.Files.AllowResolved] the target of its links, and only if it is a
-//     regular file of an expected kind within bounds.
+//     regular file of an expected type and size.
 //   - A broken file affects only prompts that include it. A [Problem] contains the location and the remedy.
-//   - The prompt files of a team, with their images and sounds, have at most [config.Files.Max] bytes
-//     together. The bound is checked before a file is read. A pass beyond the bound changes nothing.
+//   - The prompt files of a team, with their images and sounds, total at most [config.Files.Max]
+//     bytes. The bound is checked before a file is read. A pass beyond the bound changes nothing.
 //   - Several links to one file make only one prompt of an upstream.
 //   - All links that lead out of the root get the same report, which reveals nothing about the target.
 //   - A prompt is read again only if the size, time, mode or inode of its file or of an included file

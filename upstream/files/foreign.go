@@ -122,7 +122,7 @@ func firstLine(text string) string {
 }
 
 // vscodePrompt reads a prompt file of VS Code. ${input:name:placeholder} stands for the value of an
-// argument. Without a value, it stays as text.
+// argument. Without a value, the placeholder stays as text.
 func (p *parser) vscodePrompt(d *document) error {
 	p.name = strings.TrimSuffix(strings.TrimSuffix(path.Base(p.path), ".md"), ".prompt")
 	var hint string
@@ -182,8 +182,9 @@ func (p *parser) vscodeLine(text string, line int) {
 	p.reportLinks(text, line)
 }
 
-// reportForeign reports syntax that only a client can replace. shell matches commands; nil means
-// that the client runs none. mention matches files; nil means @FILE.
+// reportForeign reports syntax that only a client can replace. shell matches commands. If it is
+// nil, the client runs none. mention matches references to files. If it is nil, these are written
+// @FILE.
 func (p *parser) reportForeign(text string, line int, shell, mention func() *regexp.Regexp) {
 	if shell != nil && shell().MatchString(text) {
 		p.unserved(line, "a prompt runs no commands: the text has the command, not its output")

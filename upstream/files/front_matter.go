@@ -51,8 +51,8 @@ type field struct {
 // field for it.
 var yamlLine = lazily(`^yaml: (?:line (\d+): )?`)
 
-// parseFrontMatter returns the fields of front matter, which begins in the second line of its file. It refuses aliases, because a few lines
-// of them can expand to more than the memory.
+// parseFrontMatter returns the fields of front matter, which begins in the second line of its file. It refuses aliases,
+// because a few lines with aliases can expand to more than fits in memory.
 func parseFrontMatter(front string) ([]field, error) {
 	var document, more yaml.Node
 	decoder := yaml.NewDecoder(strings.NewReader(front))
@@ -115,8 +115,8 @@ func checkNode(node *yaml.Node, depth int) error {
 	return nil
 }
 
-// fieldsOf returns the entries of a mapping. It refuses another node, and names that are not
-// unique.
+// fieldsOf returns the entries of a mapping. It refuses a node that is not a mapping, and names
+// that are not unique.
 func fieldsOf(node *yaml.Node) ([]field, error) {
 	if node.Kind != yaml.MappingNode {
 		return nil, wrong(node.Line+1, "this is not a list of NAME: VALUE lines")
@@ -178,8 +178,8 @@ func setTexts(dst *[]string) func(field) error {
 	}
 }
 
-// setJSON returns a setter that stores a value of one kind as JSON. what describes the kind for
-// people.
+// setJSON returns a setter that stores a value of one kind as JSON. what describes the kind in
+// errors.
 func setJSON(dst *jsontext.Value, kind yaml.Kind, what string) func(field) error {
 	return func(f field) error {
 		if f.value.Kind != kind {

@@ -10,7 +10,7 @@ import (
 // line is the command line that people typed after a command. Texts are contents of JSON strings.
 type line struct {
 	typed []byte
-	// words are the words of the line; nil for a missing word.
+	// words are the words of the line. A missing word is nil.
 	words [][]byte
 	// isUsed is true if a placeholder has received a part of the line.
 	isUsed bool

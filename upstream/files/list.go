@@ -97,7 +97,7 @@ func (b *block) duplicate(p, served *Prompt) Problem {
 	}
 }
 
-// worst returns the worst maxListProblems of the problems, or all if they are fewer.
+// worst returns the worst maxListProblems of the problems, or all problems if there are fewer.
 func worst(problems []Problem) []Problem {
 	if len(problems) <= maxListProblems {
 		return problems

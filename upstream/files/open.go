@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	// maxFile bounds a Markdown file, maxMedia an image or a sound; in bytes.
+	// maxFile bounds a Markdown file, and maxMedia bounds an image or a sound, both in bytes.
 	maxFile  = 1 << 20
 	maxMedia = 4 << 20
 )

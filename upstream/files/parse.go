@@ -27,8 +27,8 @@ const (
 	leastFile = 512
 )
 
-// reader reads the files of a prompt, by their paths from the root with slashes. Its errors are for
-// people.
+// reader reads the files of a prompt, by their paths from the root with slashes. Its errors are
+// shown to people.
 type reader interface {
 	document(file string) (*document, error)
 	image(file string) (*media, error)
@@ -100,8 +100,8 @@ type parser struct {
 	inclusions      int
 }
 
-// parse reads the prompt of a file. Problems are sorted by location; shown returns the path for a
-// location. The prompt is nil if there is a [Broken] problem, or if people cannot choose the
+// parse reads the prompt of a file. Problems are sorted by location; shown returns the path for use
+// in a location. The prompt is nil if there is a [Broken] problem, or if people cannot choose the
 // prompt. If key.texts is true, the definition contains the hash of the prompt's text.
 func parse(key entryKey, r reader, shown func(string) string) (*Prompt, []Problem) {
 	p := &parser{
@@ -287,7 +287,7 @@ var mediaTypes = map[string]media{ //nolint:gochecknoglobals // a constant table
 	".opus": {kind: "audio", mime: "audio/opus"},
 }
 
-// mediaOf returns the type of a media file by its name; ok is false for another file.
+// mediaOf returns the type of a media file by its name. ok is false for any other file.
 func mediaOf(file string) (m media, ok bool) {
 	m, ok = mediaTypes[strings.ToLower(path.Ext(file))]
 	return m, ok

@@ -188,7 +188,8 @@ func (p *pass) retry(file string, err error) {
 	}
 }
 
-// info returns a file's status; nil for a missing file. It asks the file system once per pass.
+// info returns a file's status, or nil if the file is missing. It asks the file system once per
+// pass.
 func (p *pass) info(file string) fs.FileInfo {
 	info, known := p.infos[file]
 	if !known {

@@ -29,8 +29,8 @@ const (
 // Problem is a finding about a file that a person should know or correct.
 type Problem struct { //nolint:errname // most problems are reported, not returned
 	Severity Severity
-	// Path is the file's path from the working directory. Line is the line of the problem; 0 for
-	// the whole file.
+	// Path is the file's path from the working directory. Line is the line of the problem, or 0 if
+	// the problem concerns the whole file.
 	Path string
 	Line int
 	// Source is the text of the line, or its beginning; empty if Line is 0.
@@ -86,7 +86,7 @@ func wrong(line int, format string, args ...any) error {
 	return &fieldError{line, fmt.Sprintf(format, args...)}
 }
 
-// lineOf returns the line of an error; 0 for the whole file.
+// lineOf returns the line of an error, or 0 if the error concerns the whole file.
 func lineOf(err error) int {
 	if at, ok := errors.AsType[*fieldError](err); ok {
 		return at.line
@@ -97,7 +97,7 @@ func lineOf(err error) int {
 const (
 	// maxProblems bounds the problems of one file.
 	maxProblems = 20
-	// maxSource bounds the quoted line of a problem, maxDetail its text; in bytes.
+	// maxSource bounds the quoted line of a problem, and maxDetail bounds its text, both in bytes.
 	maxSource = 200
 	maxDetail = 1000
 	// maxQuoted bounds a quotation in a problem, in bytes.

@@ -50,9 +50,9 @@ var manifestFiles = []struct { //nolint:gochecknoglobals // a constant table
 
 // signOf returns the sign of a file. SKILL.md is always a skill. For other files, the first of
 // these decides: the upstream's format, the extension .toml, a client's folder, a manifest, and the
-// ending .prompt.md. file is an absolute path, because a client's folder may be above the root. The
-// name is below if the path contains no folder of commands. manifest returns the format of a folder
-// with a manifest.
+// ending .prompt.md. file is an absolute path, because a client's folder may be above the root.
+// below is the name if the path contains no folder of commands. manifest returns the format of a
+// folder with a manifest.
 func signOf(file, below string, explicit config.FileFormat, manifest func(folder string) config.FileFormat) (s sign) {
 	isTOML := path.Ext(file) == ".toml"
 	if path.Base(file) == wire.SkillFile { // in any format
@@ -91,7 +91,7 @@ var (
 )
 
 // formatIn returns the format of a document, judging by keys and placeholders that belong to only
-// one format. Without any, it is this project's format.
+// one format. Without such a key or placeholder, it is this project's format.
 func formatIn(d *document) config.FileFormat {
 	switch {
 	case nativeKey().MatchString(d.front) || nativeText().MatchString(d.text):
@@ -111,7 +111,7 @@ func formatIn(d *document) config.FileFormat {
 // isForeign reports whether the format is the format of a client, rather than this project's.
 func (s sign) isForeign() bool { return s.format != "" && s.format != config.FormatNative }
 
-// rename returns the remedy for a name: how to give the prompt another one.
+// rename returns a remedy that says how to give the prompt another name.
 func (s sign) rename() string {
 	switch s.format {
 	case config.FormatSkill:
@@ -142,7 +142,7 @@ func (p *pass) key(b *block, file string) entryKey {
 	})}
 }
 
-// manifest returns the format of the manifest in a folder, or "" without a manifest.
+// manifest returns the format of the manifest in a folder, or "" if the folder has no manifest.
 func (p *pass) manifest(folder string) config.FileFormat {
 	format, known := p.manifests[folder]
 	for i := 0; !known && i < len(manifestFiles); i++ {

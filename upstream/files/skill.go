@@ -44,8 +44,8 @@ func (p *pass) addSkills(b *block) {
 	}
 }
 
-// skillAt returns the skill of a SKILL.md: the previous one if nothing has changed, otherwise a new
-// one.
+// skillAt returns the skill of a SKILL.md: the previous skill if nothing has changed, and otherwise
+// a new skill.
 func (p *pass) skillAt(b *block, file string) *skillFolder {
 	next := &skillFolder{root: "skill://" + skillPath(b.upstream.Files, file)}
 	err := p.skillFiles(path.Dir(file), next)
@@ -164,8 +164,8 @@ func FrontMatter(content string) (jsontext.Value, error) {
 	return front.JSON(), err
 }
 
-// frontMatter returns the front matter of a Markdown file, and the line of its name; 0 without a
-// name.
+// frontMatter returns the front matter of a Markdown file, and the line of its name, or 0 if it has
+// no name.
 func frontMatter(content string) (front wire.Object, line int, err error) {
 	d := newDocument(content)
 	if d.encoding != nil {
@@ -183,7 +183,7 @@ func frontMatter(content string) (front wire.Object, line int, err error) {
 }
 
 // skillPath returns the path of a skill in URIs. It is the path of the skill's folder below the
-// folder that the pattern spells out. If both are the same, it is the name of the folder.
+// folder that the pattern spells out. If both are the same folder, it is the name of that folder.
 func skillPath(source *config.Files, file string) string {
 	within, base := belowPattern(source, file)
 	folder := path.Dir(within)

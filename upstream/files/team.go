@@ -12,8 +12,8 @@ import (
 	"github.com/promptweir/promptweir/config"
 )
 
-// Team reads the prompt files of one team's upstreams, up to [config.Files.Max] bytes together.
-// Only one goroutine may use it. The zero value is ready.
+// Team reads the prompt files of one team's upstreams, which total at most [config.Files.Max]
+// bytes. Only one goroutine may use it. The zero value is ready.
 type Team struct {
 	source  *config.Files
 	blocks  map[string]*block // by the upstream's label
@@ -191,10 +191,10 @@ func (b *block) complete(before, after map[entryKey]*entry) {
 	}
 }
 
-// shown returns, for problems, the path of a file that is given from the root.
+// shown returns the path that problems show for a file. file is relative to the root.
 func (b *block) shown(file string) string { return onDisk(b.upstream.Files, file) }
 
-// onDisk returns the path of a file by its path from the root, with slashes.
+// onDisk converts a path from the root, with slashes, to a path on the disk.
 func onDisk(source *config.Files, file string) string {
 	return filepath.Join(source.Root, filepath.FromSlash(file))
 }

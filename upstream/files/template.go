@@ -20,7 +20,7 @@ const (
 // message is one message of a prompt, before values fill its gaps.
 type message struct {
 	role string
-	// pieces are the text of the message; empty for media.
+	// pieces are the text of the message. They are empty for media.
 	pieces []piece
 	media  *media
 }

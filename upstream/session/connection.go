@@ -53,9 +53,9 @@ type Lease struct {
 	pooled *pooledSession // nil for the primary session
 }
 
-// Acquire returns the session for a call with a relay. With inLegacy, it is a session of the legacy era. If the call needs
-// a session of a pool, Acquire waits for one and returns [ErrPoolExhausted] if ctx ends first. [ErrNoLegacySession] means
-// that the call must use the modern era.
+// Acquire returns the session for a call with a relay. If inLegacy is true, it is a session of the legacy era. If the
+// call needs a session of a pool, Acquire waits for one and returns [ErrPoolExhausted] if ctx ends first.
+// [ErrNoLegacySession] means that the call must use the modern era.
 func (c *Connection) Acquire(ctx context.Context, relay *client.Relay, inLegacy bool) (lease Lease, err error) {
 	lease = Lease{conn: c, pool: c.pool}
 	if inLegacy {
@@ -92,8 +92,8 @@ func (c *Connection) close() {
 // replace makes next the current connection. Only Run's goroutine may call it.
 func (s *Server) replace(next *Connection) { close(s.connection.Swap(next).replaced) }
 
-// Await returns the current connection. If the current one is lost or being renewed, Await waits until another connection
-// replaces it or ctx ends. lost may be nil.
+// Await returns the current connection. If that is the lost connection or is being renewed, Await waits until another
+// connection replaces it or ctx ends. lost may be nil.
 func (s *Server) Await(ctx context.Context, lost *Connection) *Connection {
 	for {
 		c := s.connection.Load()
@@ -168,8 +168,8 @@ func (s *Server) markLate(ctx context.Context, connected bool, err error) {
 	})
 }
 
-// open opens a session and returns its lister. It uses another goroutine, because a connect grows the stack to 16 KiB. So
-// the goroutine of Run, which mostly waits for the next attempt, keeps a small stack.
+// open opens a session and returns its lister. It uses another goroutine, because connecting grows the stack to 16 KiB.
+// So the goroutine of Run, which mostly waits for the next attempt, keeps a small stack.
 func (s *Server) open(ctx context.Context) (l *lister, err error) {
 	l = newLister(s)
 	var opening sync.WaitGroup

@@ -43,13 +43,13 @@ type lister struct {
 	// changed holds a mark if the list may have changed since the last list began.
 	changed Mark
 	// setReady closes ready when the first list may be requested: from then on no reported change is missed, or the
-	// server reports none.
+	// server reports no changes.
 	ready    chan struct{}
 	setReady func()
 	// silent is true while the server does not report changes.
 	silent atomic.Bool
-	// listed is true after the first good list. ttl is the TTL of the last list, 0 for none. Only
-	// run uses them until it has returned.
+	// listed is true after the first good list. ttl is the TTL of the last list, or 0 if that list
+	// has no TTL. Only run uses them until it has returned.
 	listed bool
 	ttl    time.Duration
 }
@@ -59,7 +59,7 @@ func newLister(s *Server) *lister {
 	return &lister{server: s, changed: make(Mark, 1), ready: ready, setReady: sync.OnceFunc(func() { close(ready) })}
 }
 
-// watch keeps the stream of changes open. It returns nil if the server has none.
+// watch keeps the stream of changes open. It returns nil if the server has no such stream.
 func (l *lister) watch(ctx context.Context) error {
 	s := l.session
 	defer l.setReady()

@@ -15,7 +15,7 @@ type Pause struct {
 	until  time.Time // monotonic
 }
 
-// Rest returns the remaining time; 0 for a nil pause.
+// Rest returns the remaining time, or 0 for a nil pause.
 func (p *Pause) Rest() time.Duration {
 	if p == nil {
 		return 0
@@ -33,7 +33,7 @@ func (s *Server) ApplyRetryAfter(err error) {
 	}
 }
 
-// Paused returns the current pause; nil if there is none.
+// Paused returns the current pause, or nil if there is no pause.
 func (s *Server) Paused() *Pause {
 	if p := s.pause.Load(); p.Rest() > 0 {
 		return p

@@ -40,7 +40,7 @@ var ErrPoolExhausted = errors.New("the maximum number of calls is in flight: eac
 //	no capabilities                  the primary session, shared by all calls
 //	the transport ties messages      one session for each set, shared by all calls with that set, until the server
 //	  to calls (Streamable HTTP)       sends a request outside of the streams of calls
-//	it does not, or no longer        up to maxPerSet sessions for each set, with one call at a time
+//	after that, or other transports  up to maxPerSet sessions for each set, with one call at a time
 //
 // If a session has one call at a time, a message that is tied to no call belongs to the call in flight. After an abandoned
 // call the session is closed. After any other call the server must answer a ping before the next call: until then, late

@@ -41,7 +41,7 @@ var (
 // server's answer to that request is not an answer to the call.
 type Unsent struct { //nolint:errname // session.Unsent is clear
 	Why   error
-	Cause error // nil if unknown
+	Cause error // nil if it cannot be determined
 }
 
 func (e *Unsent) Error() string {

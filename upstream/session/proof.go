@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	// proofInterval is the minimum time between two proofs for clients' requests, whose errors would otherwise cause a
-	// proof each. After a futile proof, it is also the minimum time before a proof for the gateway's own requests.
+	// proofInterval is the minimum time between two proofs for clients' requests, whose errors would otherwise each
+	// cause a proof. After a futile proof, it is also the minimum time before a proof for the gateway's own requests.
 	proofInterval = 10 * time.Second
 	// childInterval replaces proofInterval after a futile proof that started a child process.
 	childInterval = time.Minute
@@ -23,7 +23,7 @@ const (
 //
 //	list on the same session ──▶ works: the errors are the callers' own
 //	        │ fails
-//	list on the primary one, if it is another ──▶ works: the pool replaces its session
+//	list on the primary session, if it is another ──▶ works: the pool replaces its session
 //	        │ fails
 //	list on a new session ──▶ works: the old one is lost
 //	        │ fails
@@ -32,10 +32,11 @@ type proof struct {
 	conn    *Connection
 	session *client.Session
 	begun   time.Time
-	// done is closed at the end of the proof. The fields below do not change after that. It stays
+	// done is closed at the end of the proof. The fields below do not change after that. done stays
 	// open if the session ends first.
 	done chan struct{}
-	// lost is [client.ErrSessionLost] or [ErrPooledLost]; nil if the errors are the callers' own.
+	// lost is [client.ErrSessionLost] or [ErrPooledLost], or nil if the session is not proven to be
+	// lost.
 	lost error
 	// refusal is the error of opening a new session; it may be nil.
 	refusal error

@@ -120,7 +120,7 @@ func (s *Server) serve(ctx context.Context, l *lister) (listed bool, err error) 
 			conn.close()
 			return
 		}
-		s.ending.Go(func() { // close the replaced session when its calls have ended, or ctx has
+		s.ending.Go(func() { // close the replaced session when its calls have ended, or when ctx ends
 			for Sleep(ctx, lingerStep) == nil && conn.calls.Load() > 0 {
 			}
 			conn.close()
@@ -129,7 +129,7 @@ func (s *Server) serve(ctx context.Context, l *lister) (listed bool, err error) 
 	// Call OnLink before calls can find the session. From now on, the breaker ignores attempts on
 	// the previous session.
 	s.OnLink(Up)
-	s.Suspect.clear() // a mark of the last session
+	s.Suspect.clear() // the mark may be about the last session
 	s.replace(conn)
 	s.update(func(next *State) {
 		next.Connected, next.Revision, next.Transport = true, session.Revision, session.Transport()

@@ -44,8 +44,8 @@ type Server struct {
 	// connectNow ends the wait for the next attempt to connect.
 	connectNow Mark
 	connection atomic.Pointer[Connection] // written by Run only
-	// next is the lister of the session that decide has opened to replace a lost one; nil without such a session. ending
-	// waits for replaced sessions. Only Run and its callees use them.
+	// next is the lister of the session that decide has opened to replace a lost one. It is nil if there is no such
+	// session. ending waits for replaced sessions. Only Run and its callees use them.
 	next   *lister
 	ending sync.WaitGroup
 
@@ -131,8 +131,8 @@ func (s *Server) RelistIfDenied() {
 	}
 }
 
-// PublishCalls publishes the problem of calls, nil for none, and the state of the circuit breaker.
-// It leaves the problem of the list unchanged. It does not block.
+// PublishCalls publishes the state of the circuit breaker and the problem of calls, which is nil if
+// calls have no problem. It leaves the problem of the list unchanged. It does not block.
 func (s *Server) PublishCalls(problem *Problem, breaker gobreaker.State) {
 	before := s.State()
 	if from := before.Breaker; from != breaker {

@@ -29,10 +29,11 @@ type State struct {
 	// Revision and Transport are from the current or last session; empty before the first.
 	Revision  string
 	Transport config.Transport
-	// ClockOffset is the server's time minus this machine's time at the start of the session, rounded to the second; 0 if
-	// unknown.
+	// ClockOffset is the server's time minus this machine's time at the start of the session, rounded to the second, or
+	// 0 if it cannot be determined.
 	ClockOffset time.Duration
-	// Problem is the problem of the list, otherwise the problem of calls; nil without a problem.
+	// Problem is the problem of the list or, if the list has no problem, the problem of calls. It
+	// is nil if there is no problem.
 	Problem *Problem
 	// Breaker is the state of the circuit breaker.
 	Breaker gobreaker.State

@@ -67,7 +67,8 @@ func newMetrics(u *config.Upstream) *Metrics {
 		metric.WithDescription("State changes of an upstream's breaker, by new state."))
 	connects, err3 := meter.Int64Counter("promptweir.upstream.connects", metric.WithUnit("{attempt}"),
 		metric.WithDescription("Attempts to connect to an upstream, failed ones by reason."))
-	// Errors come only from invalid names, together with a no-op instrument.
+	// Only an invalid name causes an error. The instrument is then a no-op, so measurements can go
+	// on.
 	if err := errors.Join(err1, err2, err3); err != nil {
 		otel.Handle(err)
 	}

@@ -107,8 +107,8 @@ func (c Capabilities) String() string {
 	return strings.Join(names, ", ")
 }
 
-// NeededCapability returns the capability that a server request requires; 0 if the method is not a
-// server request.
+// NeededCapability returns the capability that a server request requires, or 0 if the method is not
+// a server request.
 func NeededCapability(method string, params Object) Capabilities {
 	switch method {
 	case Elicit:

@@ -28,7 +28,7 @@ type Error struct {
 	Message string
 	// Data may be nil.
 	Data jsontext.Value
-	// raw is the peer's error object; nil for the gateway's own error.
+	// raw is the peer's error object, or nil for the gateway's own error.
 	raw jsontext.Value
 }
 

@@ -34,7 +34,7 @@ func DecodeHeader(value string) (string, error) {
 		return value, nil
 	}
 	encoded := value[len(sentinelPrefix) : len(value)-len(sentinelSuffix)]
-	// Decode strictly, or several encodings would mean the same name.
+	// Decode strictly, because otherwise several encodings would mean the same name.
 	text, err := base64.StdEncoding.Strict().DecodeString(encoded)
 	if err != nil || strings.ContainsAny(encoded, "\r\n") { // the decoder skips line breaks
 		return "", errors.New("invalid Base64 in header value")

@@ -19,7 +19,7 @@ var ErrLineTooLong = errors.New("line too long")
 func ReadLine(reader *bufio.Reader, limit int) ([]byte, error) {
 	var line []byte
 	for tooLong := false; ; {
-		// Not ReadBytes, which would read a line of any length into memory.
+		// Do not use ReadBytes, which would read a line of any length into memory.
 		part, err := reader.ReadSlice('\n')
 		if !tooLong {
 			line = append(line, part...)

@@ -39,9 +39,9 @@ func MembersInto(unused Object, part jsontext.Value) Object {
 	return object
 }
 
-// KindOf returns the kind of a member's value in a checked JSON object (see [Members]); 0 if there
-// is no such member. It stops at the beginning of the value, so a member near the beginning of a
-// large object costs almost nothing.
+// KindOf returns the kind of a member's value in a checked JSON object (see [Members]), or 0 if
+// there is no such member. It stops at the beginning of the value, so a member near the beginning
+// of a large object costs almost nothing.
 func KindOf(part jsontext.Value, name string) jsontext.Kind {
 	if part.Kind() != '{' {
 		return 0
@@ -204,8 +204,8 @@ func (o Object) Without(drop func(name string) bool) Object {
 	return slices.DeleteFunc(slices.Clone(o), func(m Member) bool { return drop(m.Name) })
 }
 
-// WithoutNulls returns the object without the named members that are null. If there are none, it
-// returns o itself.
+// WithoutNulls returns the object without the named members that are null. If no named member is
+// null, it returns o itself.
 func (o Object) WithoutNulls(names ...string) Object {
 	isNull := func(m Member) bool { return m.Value.Kind() == 'n' && slices.Contains(names, m.Name) }
 	if !slices.ContainsFunc(o, isNull) {

@@ -32,8 +32,8 @@ type scanner struct {
 	raw   []byte
 	at    int
 	depth int
-	// lax is true for values that were checked before, or need only the delimiters of JSON. The
-	// scanner then does not compare names or check text.
+	// lax is true for values that were checked before, or of which only the JSON delimiters matter.
+	// The scanner then does not compare names or check text.
 	lax bool
 	// escapes is true if the last string contains an escape. A lax scanner does not set it.
 	escapes bool

@@ -79,8 +79,8 @@ func IsSkillFile(path string) bool {
 	return err == nil && folded == strings.ToLower(SkillFile)
 }
 
-// Longer reports whether a checked JSON array has more than n elements; false for another value. It
-// reads at most n+1 elements and allocates nothing.
+// Longer reports whether a checked JSON array has more than n elements. For another value it
+// returns false. It reads at most n+1 elements and allocates nothing.
 func Longer(array jsontext.Value, n int) bool {
 	if array.Kind() != '[' {
 		return false

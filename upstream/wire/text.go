@@ -11,12 +11,12 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Clip cuts a text that is longer than most bytes, and appends "…" to the cut text.
-func Clip(text string, most int) string {
-	if len(text) <= most {
+// Clip truncates text to at most the given number of bytes, and appends "…" if it was longer.
+func Clip(text string, limit int) string {
+	if len(text) <= limit {
 		return text
 	}
-	return strings.ToValidUTF8(text[:most], "") + "…"
+	return strings.ToValidUTF8(text[:limit], "") + "…"
 }
 
 // Printable replaces control characters and invisible characters by U+FFFD.

@@ -37,7 +37,7 @@ type Client struct {
 	idle []*conn
 	// round counts the calls of CloseIdle. Connections of earlier rounds are closed after their request.
 	round int
-	// sweep closes connections that were idle for too long; nil if none is idle.
+	// sweep closes connections that were idle for too long. It is nil if no connection is idle.
 	sweep *time.Timer
 }
 
@@ -57,9 +57,9 @@ type Lazy interface {
 	Parent() context.Context
 }
 
-// Do sends a request and returns its response. The caller closes the response's body. body may be nil. With fresh, the
-// request uses a new connection, which is closed afterwards. If ctx ends, the [*Error] wraps the error of ctx. If ctx has
-// ended already, or the head or extra is invalid, Do sends nothing.
+// Do sends a request and returns its response. The caller closes the response's body. body may be nil. If fresh is
+// true, the request uses a new connection, which is closed afterwards. If ctx ends, the [*Error] wraps the error of
+// ctx. If ctx has ended already, or the head or extra is invalid, Do sends nothing.
 func (c *Client) Do(ctx context.Context, head *Head, extra Fields, body []byte, fresh bool) (*http.Response, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err

@@ -36,14 +36,14 @@ type conn struct {
 	link   *Link
 	// stream is the link, or TLS over it.
 	stream net.Conn
-	// out is the write buffer, with the previous request; nil after a large request.
+	// out is the write buffer, which holds the previous request. It is nil after a large request.
 	out   []byte
 	round int       // the client's round at the start of the connection
 	since time.Time // start of the idle time
 	// interrupt ends reads and writes in progress.
 	interrupt func()
-	// hasInput reports whether the socket has input, see [system.HasInput]. It is nil without a
-	// socket, and on Windows.
+	// hasInput reports whether the socket has input, see [system.HasInput]. It is nil if the link
+	// is not a socket, and on Windows.
 	hasInput func() bool
 
 	// The fields below belong to the current request. stop ends the wait for the end of its context. It returns false
@@ -109,7 +109,7 @@ func (c *conn) hasEnded() bool {
 	if !ok {
 		return false
 	}
-	// TLS may have read more from the socket already.
+	// crypto/tls may already have read input from the socket, so try to read without waiting.
 	_ = secured.SetReadDeadline(time.Unix(1, 0))
 	_, err := secured.Read(make([]byte, 1))
 	return !errors.Is(err, os.ErrDeadlineExceeded)

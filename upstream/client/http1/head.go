@@ -68,8 +68,8 @@ func NewHead(method string, u *url.URL, header http.Header) *Head {
 // URL returns the URL. Do not change it.
 func (h *Head) URL() *url.URL { return h.request.URL }
 
-// Append appends the bytes of a request over a link. extra are the fields of this request only. A nil body adds no
-// Content-Length.
+// Append appends the bytes of a request that is sent over a link. extra are the fields of this request only. A nil body
+// adds no Content-Length.
 func (h *Head) Append(out []byte, over *Link, extra Fields, body []byte) ([]byte, error) {
 	if err := cmp.Or(h.fields.err, over.Fields.err, extra.err); err != nil {
 		return out, err
