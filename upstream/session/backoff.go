@@ -15,8 +15,8 @@ const (
 	// After longAbsence, longBackoff replaces lastBackoff: most servers that were away for so long never come back.
 	longAbsence = time.Hour
 	longBackoff = time.Minute
-	// backoffJitter randomises the time between attempts by ±10 % to avoid a thundering herd, but never above its bound.
-	backoffJitter = 0.1
+	// backoffJitter randomises the time between attempts by ±5 % to avoid a thundering herd, but never above its bound.
+	backoffJitter = 0.05
 	// steadyTime is the duration of a session or stream after which the backoff starts again.
 	steadyTime = 3 * time.Second
 )

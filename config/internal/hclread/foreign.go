@@ -117,7 +117,6 @@ var remedies = []struct{ summary, detail, remedy string }{ //nolint:gochecknoglo
 
 // Sentences that replace the texts of several diagnostics.
 const (
-	sentenceLoop      = "There is no for; write the values out."
 	sentenceIndex     = "The index has no end; write the missing ]."
 	sentenceDirective = "A %{ in a text begins a directive of HCL; write %%{ for this text as it is."
 )
@@ -133,7 +132,7 @@ var sentences = map[string]string{ //nolint:gochecknoglobals // a constant table
 	"Incorrect key type":                              "A name in a map must be text; write it in quotes.",
 	"Inconsistent conditional result types":           "Both results of a ? : must be of one kind; write two texts, or two lists.",
 	"Invalid 'for' directive":                         sentenceDirective,
-	"Invalid 'for' expression":                        sentenceLoop,
+	"Invalid 'for' expression":                        "There is no for; write the values out.",
 	"Invalid argument name":                           "The name of an attribute has no quotes; write NAME = VALUE.",
 	"Invalid attribute name":                          "Nothing follows the dot; write the name of an attribute.",
 	"Invalid character encoding":                      "The file is not UTF-8 text; save it in that encoding.",
