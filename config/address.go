@@ -16,7 +16,7 @@ import (
 
 // checkListen accepts HOST:PORT with a port in plain decimal.
 func checkListen(s string) error {
-	// The comparison with FormatUint refuses "080" and "+80", which other programs may read as another port.
+	// The comparison with FormatUint refuses leading zeros: other programs may read "080" as another port.
 	host, port, err := net.SplitHostPort(s)
 	if n, bad := strconv.ParseUint(port, 10, 16); err != nil || bad != nil || strconv.FormatUint(n, 10) != port {
 		return errors.New(`is not HOST:PORT; write it like "127.0.0.1:8080"`)
@@ -45,7 +45,7 @@ func checkPath(s string) error {
 
 func pathChars() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9._~/-]*$`) }
 
-// parsePublicURL reads a URL without a query, and removes slashes at its end.
+// parsePublicURL reads a URL, refuses a query and removes slashes at the end.
 func parsePublicURL(s string) (string, error) {
 	u, err := parseURL(s)
 	if err != nil {
@@ -159,10 +159,10 @@ func validPort(s string) bool {
 	return err == nil && n > 0
 }
 
-// sameHost reports whether two hosts are certainly the same address of this machine: equal hosts, a wildcard and
-// a loopback address, or localhost and a loopback address.
+// sameHost reports whether two hosts are certainly the same address of this machine: equal hosts, two
+// wildcards, a wildcard and a loopback address, or localhost and a loopback address.
 func sameHost(a, b string) bool {
-	// A zone only selects the interface.
+	// A zone only selects the interface, so it is ignored.
 	a, _, _ = strings.Cut(a, "%")
 	b, _, _ = strings.Cut(b, "%")
 	switch {
@@ -176,19 +176,19 @@ func sameHost(a, b string) bool {
 	return isLocalhost(a) && IsLoopback(b) || IsLoopback(a) && isLocalhost(b) || sameIP(a, b)
 }
 
-// isWildcard reports whether listening on a host means all addresses.
+// isWildcard reports whether listening on a host means listening on all addresses.
 func isWildcard(host string) bool {
 	ip, err := netip.ParseAddr(host)
 	return host == "" || err == nil && ip.Unmap().IsUnspecified()
 }
 
-// IsLoopback reports whether only this machine can reach a host.
+// IsLoopback reports whether a host is localhost or a loopback address, which only this machine can reach.
 func IsLoopback(host string) bool {
 	ip, err := netip.ParseAddr(host)
 	return isLocalhost(host) || err == nil && ip.Unmap().IsLoopback()
 }
 
-// isLocalhost reports whether a name means loopback (RFC 6761).
+// isLocalhost reports whether a name stands for a loopback address (RFC 6761).
 func isLocalhost(host string) bool {
 	host = strings.ToLower(host)
 	return host == "localhost" || strings.HasSuffix(host, ".localhost")

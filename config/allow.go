@@ -15,8 +15,8 @@ import (
 // every team may use everything.
 type allowed struct {
 	root string
-	// grants maps each team to its grants. A nil map or a nil entry grants everything, a missing entry
-	// nothing.
+	// grants maps each team to its grants. A nil map or a nil entry grants everything. A missing
+	// entry grants nothing.
 	grants map[string]*grants
 	// reserved contains the variables and files of the gateway's keys. No grant covers them, because a
 	// key can forge every token of the gateway.
@@ -26,7 +26,7 @@ type allowed struct {
 	restrictsPrefixes bool
 }
 
-// summaryRefused is the summary for the use of something without a grant.
+// summaryRefused is the summary of errors about the use of something without a grant.
 const summaryRefused = "Not allowed for this team"
 
 // grants contains the rights of one team's file, from its allow block. A nil *grants allows everything.
@@ -38,9 +38,9 @@ type grants struct {
 	patterns          map[string][]Pattern
 	bare              bool
 	restrictsPrefixes bool
-	// most maps limits of the team's upstreams to their ceilings. It also has max_files, which
-	// replaces the gateway's max_files unless it is 0.
-	most map[string]int
+	// ceilings maps the names of the upstreams' limits to their ceilings. It also contains max_files,
+	// which replaces the gateway's max_files unless it is 0.
+	ceilings map[string]int
 
 	root     string // the folder to which patterns are relative
 	reserved hclread.References
@@ -74,7 +74,7 @@ func (g *grants) table() []hclread.Attribute {
 	}
 }
 
-// list is the field of an attribute with patterns.
+// list returns the field of an attribute that contains patterns.
 func (g *grants) list(name string, parse func(string) (Pattern, error)) hclread.Field {
 	// A list with an error grants everything for the rest of this Load, which fails anyway.
 	// Otherwise every use that the list was meant to grant would be reported, too.
@@ -88,16 +88,16 @@ func (g *grants) list(name string, parse func(string) (Pattern, error)) hclread.
 	})
 }
 
-// ceiling is the field of a limit for the team's upstreams.
+// ceiling returns the field of a ceiling for a limit of the team's upstreams.
 func (g *grants) ceiling(name string) hclread.Field {
-	most := g.most[name]
-	return hclread.Custom("number", &most, func(b *hclread.Block) {
+	ceiling := g.ceilings[name]
+	return hclread.Custom("number", &ceiling, func(b *hclread.Block) {
 		before := b.Reported()
-		hclread.Int(b, name, maxCount, &most)
+		hclread.Int(b, name, maxCount, &ceiling)
 		if b.Reported() > before {
-			most = maxCount // everything, as for a list with an error
+			ceiling = maxCount // as in list, an error grants everything
 		}
-		g.most[name] = most
+		g.ceilings[name] = ceiling
 	})
 }
 
@@ -105,7 +105,7 @@ func decodeAllowed(r *hclread.Reader, declared teamNames, reserved hclread.Refer
 	blocks := r.Blocks("allow")
 	var teams []string
 	for _, file := range r.Files() {
-		if !r.IsFolder() || !file.Declares("team") { // a team's file grants nothing
+		if !r.IsFolder() || !file.Declares("team") { // allow blocks in a team's file grant nothing
 			teams = append(teams, file.Labels("allow")...)
 		}
 	}
@@ -116,7 +116,7 @@ func decodeAllowed(r *hclread.Reader, declared teamNames, reserved hclread.Refer
 	a := allowed{r.Root(), map[string]*grants{}, reserved, restrictsPrefixes}
 	for _, b := range blocks {
 		g := a.decode(b, declared)
-		if a.grants[g.team] == nil { // a second block was reported as duplicate
+		if a.grants[g.team] == nil { // a second block was reported as a duplicate
 			a.grants[g.team] = g
 		}
 	}
@@ -133,8 +133,8 @@ func (a allowed) decode(b *hclread.Block, declared teamNames) *grants {
 	if b.Labelled() {
 		b.Unique("allow block of team", team, b.LabelRange())
 		if err := declared.check(team); err != nil {
-			// A warning, because a team that removes its file or has not sent it yet must not make the
-			// platform's file an error.
+			// This is only a warning: the platform's file must stay valid when a team removes its file
+			// or has not sent it yet.
 			b.Warning(b.LabelRange(), "Unknown team", "%q %s The block grants nothing to anybody until a file declares the team.", team, hclread.Sentence(err))
 		}
 	}
@@ -148,13 +148,13 @@ func (a allowed) decode(b *hclread.Block, declared teamNames) *grants {
 func (a allowed) newGrants(team string) *grants {
 	return &grants{
 		team: team, root: a.root, reserved: a.reserved, restrictsPrefixes: a.restrictsPrefixes, patterns: map[string][]Pattern{},
-		most: map[string]int{
+		ceilings: map[string]int{
 			"max_message": DefaultMaxMessage, "max_prompts": DefaultMaxPrompts, "concurrency": DefaultConcurrency, "max_files": 0,
 		},
 	}
 }
 
-// team returns the grants of a team, nil if it may use everything.
+// team returns the grants of a team, or nil if the team may use everything.
 func (a allowed) team(name string) *grants {
 	if a.grants == nil {
 		return nil
@@ -201,7 +201,7 @@ func (g *grants) AllowResolvedFile(path string, written hclread.Text) error {
 	return g.refusal("file", written.String(), "files")
 }
 
-// withoutLinks resolves the links of a path, such as --config itself. A path that does not exist stays.
+// withoutLinks resolves the links in a path. It returns a path that does not exist unchanged.
 func withoutLinks(path string) string {
 	if actual, err := filepath.EvalSymlinks(path); err == nil {
 		return actual
@@ -217,8 +217,8 @@ func (g *grants) allowCommand(command hclread.Text) error {
 	return g.refusal("command", command.String(), "commands")
 }
 
-// allowDir checks the working folder at path. Inside folder, which contains the team's file, it needs
-// no grant. The error quotes written, the path in the block.
+// allowDir checks the working folder at path. The path needs no grant if it is inside folder, which
+// contains the team's file. The error quotes written, the path in the block.
 func (g *grants) allowDir(folder, path string, written hclread.Text) error {
 	if g == nil || g.matchesDir(g.root, folder, path) {
 		return nil
@@ -234,7 +234,7 @@ func (g *grants) allowResolvedDir(folder, path string, written hclread.Text) err
 	return g.refusal("folder", written.String(), "dirs")
 }
 
-// allowHost checks a host in lower case. The error contains the host only if the URL is not
+// allowHost checks a host, which must be in lower case. The error contains the host only if the URL is not
 // sensitive.
 func (g *grants) allowHost(host string, url hclread.Text) error {
 	if g == nil || matchesAny(g.patterns["hosts"], host) {
@@ -262,11 +262,11 @@ type HostGrant int
 // The kinds of grants.
 const (
 	AnyHost       HostGrant = iota // without allow blocks, a team may use every host
-	HostByPattern                  // by a pattern with a wildcard: the team may have chosen the name
-	HostByName                     // by the exact name, which the platform team wrote
+	HostByPattern                  // a pattern with a wildcard grants the host, so the team may have chosen the name
+	HostByName                     // the exact name, which the platform team wrote, is granted
 )
 
-// hostGrant classifies the grant of a host in lower case.
+// hostGrant returns the kind of grant for an allowed host, which must be in lower case.
 func (g *grants) hostGrant(host string) HostGrant {
 	switch {
 	case g == nil:
@@ -277,7 +277,7 @@ func (g *grants) hostGrant(host string) HostGrant {
 	return HostByPattern
 }
 
-// allowPrefix checks the prefix of names; "" means names without a prefix.
+// allowPrefix checks a prefix of prompt names. The prefix "" stands for names without a prefix.
 func (g *grants) allowPrefix(prefix string) error {
 	switch {
 	case g == nil || !g.restrictsPrefixes || prefix == "" && g.bare || prefix != "" && matchesAny(g.patterns["prefixes"], prefix):
@@ -292,13 +292,13 @@ func (g *grants) allowPrefix(prefix string) error {
 	return g.refusal("prefix", fmt.Sprintf("%q", prefix), "prefixes")
 }
 
-// count is the field of an attribute that costs the gateway memory. Its ceiling keeps one team from
+// count returns the field of an attribute on which the memory of the gateway depends. Its ceiling keeps one team from
 // exhausting the memory that all teams share.
 func (g *grants) count(name string, dst *int) hclread.Field {
 	return hclread.Custom("number", dst, func(b *hclread.Block) {
 		ceiling := maxCount
 		if g != nil {
-			ceiling = g.most[name]
+			ceiling = g.ceilings[name]
 		}
 		*dst = min(*dst, ceiling) // a lowered ceiling also lowers the default
 		hclread.Int(b, name, maxCount, dst)
@@ -311,7 +311,7 @@ func (g *grants) count(name string, dst *int) hclread.Field {
 
 func (g *grants) checkVariable(name, value string) error {
 	// A team may choose the arguments of a granted command. Some variables would let it run any other program
-	// instead.
+	// instead, so they are refused.
 	if g != nil && choosesCode(name) {
 		return errors.New("can change which code a command runs, so no team may set it once allow blocks exist; " +
 			"remove it, or ask the platform team to allow a script that sets it")

@@ -20,10 +20,10 @@ const DefaultAssertionHeader = "X-Promptweir-Assertion"
 type Assertion struct {
 	Header        string
 	Audience      string
-	Email, Groups bool // whether to add these claims
+	Email, Groups bool // whether to add the claims of these names
 }
 
-// Signers returns the keys of signing_keys; the gateway signs with the first key. It fails only if
+// Signers returns the keys of signing_keys. The gateway signs with the first key. Signers fails only if
 // [Load] did not make g.
 func (g *Gateway) Signers() ([]crypto.Signer, error) {
 	var signers []crypto.Signer
@@ -37,7 +37,7 @@ func (g *Gateway) Signers() ([]crypto.Signer, error) {
 	return signers, nil
 }
 
-// parseAssertionKey accepts Ed25519 and P-256 keys, which have short signatures. Its error does not quote the
+// parseAssertionKey accepts only Ed25519 and P-256 keys, whose signatures are short. Its error does not quote the
 // key.
 func parseAssertionKey(text string) (crypto.Signer, error) {
 	signer, _ := parseSigner(text)
@@ -48,7 +48,8 @@ func parseAssertionKey(text string) (crypto.Signer, error) {
 	return nil, errors.New("is not the PEM of an Ed25519 or P-256 key; make one with: openssl genpkey -algorithm ed25519")
 }
 
-// table checks audiences against the upstream's URL and the team's grants.
+// table returns the attributes of an assertion block. Decoding audience checks it against the upstream's URL and
+// the team's grants.
 func (a *Assertion) table(url string, r reach) []hclread.Attribute {
 	audience := hclread.Custom("string", nil, func(b *hclread.Block) { a.decodeAudience(b, url, r) })
 	claims := hclread.Custom("list", nil, func(b *hclread.Block) {
@@ -100,7 +101,7 @@ func decodeAssertion(b *hclread.Block, u *Upstream, r reach) *Assertion {
 	return a
 }
 
-// decodeAudience accepts the upstream's URL without a grant.
+// decodeAudience decodes audience. Any other value than the upstream's URL needs a grant.
 func (a *Assertion) decodeAudience(b *hclread.Block, url string, r reach) {
 	t, ok := b.Text("audience")
 	if !ok || t.Unset {

@@ -12,7 +12,7 @@ const AuditToStdout = "stdout"
 
 // Audit is the audit block.
 type Audit struct {
-	Path             string // or [AuditToStdout]
+	Path             string // a file, or [AuditToStdout]
 	Arguments        AuditArguments
 	Required, Access bool
 }
@@ -48,7 +48,7 @@ func decodeAudit(b *hclread.Block) Audit {
 	return *a
 }
 
-// checkAuditPath does not look for the file, which the gateway creates.
+// checkAuditPath checks a path without looking for the file, which the gateway creates.
 func checkAuditPath(s string) error {
 	if s == "" || strings.HasSuffix(s, "/") || strings.Contains(s, "\x00") {
 		return errors.New(`is not the path of a file; write it like "/var/log/promptweir/audit.jsonl"`)
@@ -56,7 +56,7 @@ func checkAuditPath(s string) error {
 	return nil
 }
 
-// checkAuditHash warns of hashes that cannot be compared between processes.
+// checkAuditHash warns if each process would hash the same value differently.
 func checkAuditHash(r *hclread.Reader, cfg *Config) {
 	blocks := r.Blocks("audit")
 	if cfg.Audit == nil || cfg.Audit.Arguments != AuditHash || len(cfg.Gateway.CursorKeys) > 0 {
@@ -84,8 +84,8 @@ const DefaultAdminListen = "127.0.0.1:8081"
 // Admin is the admin block.
 type Admin struct {
 	Listen      string
-	TokenSHA256 Key   // zero without a token
-	Place       Place // the zero value without a block
+	TokenSHA256 Key   // zero if there is no token
+	Place       Place // the zero value if there is no block
 }
 
 func (a *Admin) table() []hclread.Attribute {

@@ -17,8 +17,8 @@ import (
 // anonymous is the subject of callers without a credential.
 const anonymous = "anonymous"
 
-// Auth is the auth block, with the client certificates of the gateway's tls block. The tokens together, each
-// jwt block, and the certificates are sources of identities. If there are several sources, each has its own As.
+// Auth is the auth block, with the client certificates of the gateway's tls block. All tokens together
+// are one source of identities, and so are each jwt block and the certificates. If there are several sources, each has its own As.
 type Auth struct {
 	// Anonymous accepts callers without a credential as user:anonymous, who is in no team.
 	Anonymous bool
@@ -115,8 +115,8 @@ func asksForCertificates(r *hclread.Reader) bool {
 	})
 }
 
-// withCertificates adds the client certificates of the gateway's tls block to auth, which may be nil. Without
-// them, it returns auth unchanged.
+// withCertificates adds the client certificates of the gateway's tls block to auth, which may be nil. If
+// there are none, it returns auth unchanged.
 func withCertificates(auth *Auth, t *ServerTLS) *Auth {
 	if t == nil || t.ClientCAs.Reveal() == "" {
 		return auth
@@ -131,7 +131,7 @@ func withCertificates(auth *Auth, t *ServerTLS) *Auth {
 // identities records the sources of identities and the hashes of tokens, to report collisions.
 type identities struct {
 	sources []identitySource
-	hashes  map[[sha256.Size]byte]Place // of tokens
+	hashes  map[[sha256.Size]byte]Place // the locations of tokens, by hash
 }
 
 // identitySource is a block from which principals come. All token blocks have the same name, because
@@ -141,7 +141,7 @@ type identitySource struct {
 	at       hcl.Range
 }
 
-// Qualify prefixes the name of a subject or a group with the as of its source.
+// Qualify prefixes the name of a subject or a group with the value of as of its source.
 func Qualify(as, name string) string {
 	if as == "" {
 		return name
@@ -160,7 +160,7 @@ func (ids *identities) field(as *string, source string) hclread.Field {
 	return hclread.Custom("string", as, func(b *hclread.Block) { ids.decodeAs(b, as, source) })
 }
 
-// checkAs forbids the slash in particular: with it, two sources could make the same subject.
+// checkAs checks a prefix of subjects. With a slash in it, two sources could make the same subject.
 func checkAs(s string) error {
 	if !isName(s) {
 		return errors.New(`cannot be a prefix of subjects; use letters, digits, "-" and "_"`)
@@ -168,7 +168,7 @@ func checkAs(s string) error {
 	return nil
 }
 
-// addToken reports a token that would authenticate two subjects.
+// addToken records the hash of a token, and reports a token that would authenticate two subjects.
 func (ids *identities) addToken(b *hclread.Block, t Token) {
 	if first, ok := ids.hashes[t.SHA256]; ok {
 		b.Error(b.ValueRange("sha256"), "Duplicate token",
@@ -248,7 +248,7 @@ func decodeToken(b *hclread.Block, ids *identities) Token {
 	return t
 }
 
-// checkSubject refuses unprintable subjects, and the subject of callers without a token.
+// checkSubject refuses unprintable subjects, and the subject of callers without a credential.
 func checkSubject(s string) error {
 	if s == anonymous {
 		return errors.New("is the name of callers without a token; choose another label")
@@ -277,7 +277,7 @@ func parseHash(s string) (hash [sha256.Size]byte, err error) {
 		return hash, errors.New("is not 64 hexadecimal digits; " + hashToken + " prints the hash of a token")
 	}
 	hash = [sha256.Size]byte(b)
-	if hash == sha256.Sum256(nil) { // $token was not set
+	if hash == sha256.Sum256(nil) { // hash of an empty text: $token was not set
 		return hash, errors.New("is the hash of an empty string; `promptweir token ci` makes a token")
 	}
 	return hash, nil

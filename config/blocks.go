@@ -21,7 +21,8 @@ var (
 	markdownLink = regexp.MustCompile(`\[([^]]*)]\([^)]*\)`)
 )
 
-// blockSections returns the sections about blocks, such as "tls` in `upstream`…", by block type.
+// blockSections maps each block type to its sections of README.md. The text of a section begins inside its heading,
+// such as "tls` in `upstream`…".
 func blockSections() map[string][]string {
 	sections := map[string][]string{}
 	for _, section := range strings.Split(documentation, "\n### `")[1:] {

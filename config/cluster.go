@@ -22,7 +22,7 @@ const (
 type Cluster struct {
 	Store     Store
 	Advertise string // SCHEME://HOST:PORT, or empty
-	TLS       *TLS   // nil: rediss and https are verified with the system's certificates
+	TLS       *TLS   // if nil, rediss and https are verified with the system's certificates
 }
 
 // Store is the address and the credentials of a store with the Redis protocol. It masks itself when it is printed.
@@ -33,7 +33,7 @@ type Store struct {
 	Database           int
 	// Encrypted is true if all connections use TLS.
 	Encrypted bool
-	// MasterSet is the Sentinels' name for the store; empty without Sentinels.
+	// MasterSet is the Sentinels' name for the store. It is empty if there are no Sentinels.
 	MasterSet string
 	// SentinelPassword is empty if the Sentinels require no password.
 	SentinelPassword string
@@ -109,7 +109,7 @@ func checkCluster(r *hclread.Reader, cfg *Config) {
 		b.Error(b.ValueRange("advertise"), "No public_url",
 			"Replicas verify each other's certificate by the host of gateway.public_url: set it.")
 	}
-	if !r.Has("gateway", "cursor_keys") { // Has counts invalid keys, which were reported
+	if !r.Has("gateway", "cursor_keys") { // Has also counts invalid keys, which were reported
 		b.Error(b.Range(), "No cursor_keys",
 			"With gateway.cursor_keys, replicas authenticate each other and encrypt what they store. Set the same keys on every replica.")
 	}

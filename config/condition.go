@@ -18,7 +18,7 @@ import (
 type Condition struct {
 	text      string
 	expr      hclsyntax.Expression
-	functions map[string]hclread.Function // context replaces regex in each evaluation
+	functions map[string]hclread.Function // the method context replaces regex in each evaluation
 	programs  map[string]*hclread.Program
 
 	// ReadsPrompt is true if the condition depends on any fact about the prompt. ReadsDefinition is true if it
@@ -50,7 +50,7 @@ func (c *Condition) Holds(prompt PromptFacts, who PrincipalFacts) (bool, error) 
 		first := hclread.Redact(diags[0], true)
 		return false, fmt.Errorf("%s in column %d", strings.ToLower(first.Summary), first.Subject.Start.Column)
 	}
-	// The functions can and try hide the error. With a long text, a server could choose their result.
+	// The HCL functions "can" and "try" hide this error. So a server could choose their result with a long text.
 	if steps < 0 {
 		return false, errTooMuchToMatch
 	}
@@ -59,7 +59,7 @@ func (c *Condition) Holds(prompt PromptFacts, who PrincipalFacts) (bool, error) 
 
 var errTooMuchToMatch = errors.New(strings.ToLower(hclread.ErrTooMuchToMatch.Summary))
 
-// context returns the variables and functions of one evaluation. Its calls of regex share steps, their budget.
+// context returns the variables and functions of one evaluation. All its calls of regex share the budget steps.
 func (c *Condition) context(prompt, principal cty.Value, steps *int) *hcl.EvalContext {
 	all := &hcl.EvalContext{Variables: map[string]cty.Value{"prompt": prompt, "principal": principal}, Functions: c.functions}
 	all = all.NewChild()
@@ -100,7 +100,7 @@ func (c *Config) ReadsClaims() bool {
 	})
 }
 
-// findReads sets the fields that tell which facts the condition reads. Claims count by their top-level names.
+// findReads sets the fields that tell which facts the condition reads. A claim is recorded by its top-level name.
 func (c *Condition) findReads() {
 	for _, traversal := range c.expr.Variables() {
 		switch traversal.RootName() {
@@ -132,7 +132,7 @@ func fieldsOf(traversal hcl.Traversal) []string {
 	return []string{attribute}
 }
 
-// stepName returns the name at one step of a traversal, or "".
+// stepName returns the name at one step of a traversal, or "" if the step does not exist or has no name.
 func stepName(traversal hcl.Traversal, at int) string {
 	if at >= len(traversal) {
 		return ""

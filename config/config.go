@@ -16,19 +16,19 @@ import (
 type Config struct {
 	Gateway Gateway
 	Admin   Admin
-	// Audit is nil without an audit block: nothing is recorded.
+	// Audit is nil if there is no audit block. Then nothing is recorded.
 	Audit *Audit
-	// Cluster is nil without a cluster block: the gateway shares nothing with replicas.
+	// Cluster is nil if there is no cluster block. Then the gateway shares nothing with replicas.
 	Cluster *Cluster
-	// Auth is nil if there is neither an auth block nor a client_ca_file: everyone is anonymous and
-	// in every team.
+	// Auth is nil if there is neither an auth block nor a client_ca_file. Then everyone is anonymous
+	// and in every team.
 	Auth *Auth
 	// Hides are the hide blocks outside of teams, in configuration order.
 	Hides []Rule
 	// Teams are in configuration order.
 	Teams []Team
-	// Lock contains the approved definitions. It is empty without a lock file, or if no lock
-	// attribute requires one.
+	// Lock contains the approved definitions. It is empty if there is no lock file, or if no
+	// lock attribute requires it.
 	Lock Lock
 	// TeamFiles contains the loaded texts of the files with team blocks, for the next [LoadTolerant].
 	TeamFiles TeamFiles
@@ -71,7 +71,7 @@ type Place struct {
 	Line int
 }
 
-// String returns a location as FILE:LINE, or as FILE without a line.
+// String returns a location as FILE:LINE, or as FILE if Line is 0.
 func (p Place) String() string {
 	if p.Line == 0 {
 		return p.File
@@ -124,7 +124,7 @@ func read(path string, opts Options) (*Config, *decoder, Diagnostics) {
 	cfg.Lock = lock
 	diags := Diagnostics{d.Finish().Merge(lockReport)}
 	if diags.HasErrors() {
-		return nil, d, diags // an incomplete configuration could lack a hide block
+		return nil, d, diags // never an incomplete configuration, which could lack a hide block
 	}
 	cfg.TeamFiles, cfg.Hash, cfg.Folder = newTeamFiles(d.Reader), hashTexts(d.Reader), d.Root()
 	for _, file := range d.SoundFiles() {

@@ -18,7 +18,7 @@ type Diagnostics struct{ report hclread.Report }
 // HasErrors reports whether there are errors, not just warnings.
 func (d Diagnostics) HasErrors() bool { return d.report.Diagnostics.HasErrors() }
 
-// Err returns an [Error], or nil without errors.
+// Err returns an [Error], or nil if there are no errors.
 func (d Diagnostics) Err() error {
 	if !d.HasErrors() {
 		return nil
@@ -57,7 +57,7 @@ func line(d *hcl.Diagnostic) string {
 	return hclread.Printable(text)
 }
 
-// Write prints each diagnostic with its source, for a terminal. A width of 0 does not wrap lines.
+// Write prints each diagnostic with its source, for a terminal. If width is 0, it does not wrap lines.
 func (d Diagnostics) Write(w io.Writer, width uint, color bool) error {
 	return d.report.Write(w, width, color)
 }
@@ -118,10 +118,11 @@ type Finding = hclread.Finding
 // NewDiagnostics converts findings, in their order.
 func NewDiagnostics(findings []Finding) Diagnostics { return Diagnostics{hclread.NewReport(findings)} }
 
-// Suggest returns the end of a sentence about an unknown name: ". Did you mean …?" with the nearest known name, or ".".
+// Suggest returns the end of a sentence about an unknown name: ". Did you mean …?" with the nearest known name, or "."
+// if no known name is near.
 func Suggest(name string, known []string) string { return hclread.Suggest(name, known) }
 
-// Formatted is one file of a configuration, original and canonical.
+// Formatted is one file of a configuration in its original and its canonical form.
 type Formatted struct {
 	Path          string
 	Before, After []byte

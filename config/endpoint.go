@@ -40,7 +40,7 @@ func checkEndpoint(b *hclread.Block) {
 	}
 }
 
-// refuse reports the attribute or the blocks called name, which need another attribute.
+// refuse reports the attribute or the blocks called name, which have no effect without something that is absent.
 func refuse(b *hclread.Block, name, without, detail string) {
 	if b.Has(name) {
 		b.Error(b.ValueRange(name), name+" without "+without, "%s", detail)
@@ -55,7 +55,7 @@ func checkOneWay(b *hclread.Block) {
 	all := []string{"url", "command", "files"}
 	ways := slices.DeleteFunc(slices.Clone(all), func(name string) bool { return !b.Has(name) })
 	if len(ways) == 0 {
-		// Check has reported a misspelt url, command or files.
+		// Lacks does not count a misspelt url, command or files as absent, because Check has reported it.
 		if !slices.ContainsFunc(all, func(name string) bool { return !b.Lacks(name) }) {
 			b.Error(b.Range(), "No way to reach the upstream",
 				"Set url to reach it over HTTP, command to start it, or files for prompts without a server.")
@@ -83,7 +83,7 @@ func decodeURL(b *hclread.Block, u *Upstream, r reach) {
 	}
 	u.maskedWords = masks([]hclread.Text{written})
 	if written.Unset {
-		return // a warning names the variable
+		return // a warning names the unset variable
 	}
 	parsed, err := parseURL(written.Value)
 	if err != nil {
@@ -208,13 +208,13 @@ func secretMap(
 	})
 }
 
-// shellVariable matches a shell's variable without brackets, which is plain text in HCL.
+// shellVariable matches a shell's variable without braces, which is plain text in HCL.
 var shellVariable = hclread.Lazily(`\$[A-Z][A-Z0-9_]{2,}`)
 
 // quotedEnv matches a call of env with escaped quotes, which is plain text in HCL.
 var quotedEnv = hclread.Lazily(`\benv\(\\"(\w+)\\"\)`)
 
-// warnOfShellVariables warns of shell variables and quoted calls, which stay as they are. It does
+// warnOfShellVariables warns of shell variables and quoted calls, which HCL does not evaluate. It does
 // not quote a shell variable, because a password may look like one.
 func warnOfShellVariables(b *hclread.Block, names ...string) {
 	for _, name := range names {

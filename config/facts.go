@@ -138,7 +138,7 @@ func (f PrincipalFacts) Value(field string) string {
 	}
 	if hasClaim {
 		if !v.Type().HasAttribute(claim) {
-			return "absent" // a claim with the value "absent" has quotes
+			return "absent" // differs from every claim: the JSON of a string has quotes
 		}
 		v = v.GetAttr(claim)
 	}

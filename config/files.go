@@ -16,7 +16,7 @@ import (
 	"github.com/promptweir/promptweir/config/internal/hclread"
 )
 
-// maxPathPatterns bounds the patterns of one upstream. Each file is compared with all patterns.
+// maxPathPatterns bounds the patterns of one upstream, because each file is compared with all of them.
 const maxPathPatterns = 64
 
 // Files is the files attribute of an upstream: its prompt files, and the other files that they may
@@ -35,7 +35,8 @@ type Files struct {
 	// reserved contains files that the configuration reads as values, such as keys. Paths are absolute and
 	// without links.
 	reserved map[string]bool
-	// configuration contains the configuration's own files, in the same form. It is nil without skills.
+	// configuration contains the configuration's own files, in the same form. It is nil if the upstream has no
+	// skills.
 	configuration map[string]bool
 }
 
@@ -82,7 +83,7 @@ func decodeFiles(b *hclread.Block, u *Upstream, r reach) {
 	}
 }
 
-// checkFiles reports attributes and blocks that need a server.
+// checkFiles reports attributes and blocks that need a server, and so have no effect with files.
 func checkFiles(b *hclread.Block) {
 	for _, name := range newUpstream().schema(nil, reach{}).Names() {
 		// checkOneWay reports url and command.
@@ -110,13 +111,13 @@ func completeFiles(r *hclread.Reader, cfg *Config, cursorKeys hclread.References
 				continue
 			}
 			files.reserved, files.Max = reserved, cfg.Gateway.MaxFiles
-			// Only the folder of a skill may contain configuration. Without skills, configuration stays nil: a change
-			// of the set would replace the connector.
+			// Only the folder of a skill may contain configuration. For an upstream without skills, configuration
+			// stays nil, because each change of the set would replace the connector.
 			if cfg.Teams[i].Upstreams[j].Skills != "" {
 				files.configuration = configuration
 			}
 			if files.grants != nil {
-				files.Max = cmp.Or(files.grants.most["max_files"], files.Max)
+				files.Max = cmp.Or(files.grants.ceilings["max_files"], files.Max)
 			}
 		}
 	}
@@ -127,7 +128,7 @@ func completeFiles(r *hclread.Reader, cfg *Config, cursorKeys hclread.References
 func (f *Files) SameSource(other *Files) bool {
 	a, b := *f, *other
 	a.Patterns, b.Patterns = nil, nil
-	a.configuration, b.configuration = nil, nil // nil without skills
+	a.configuration, b.configuration = nil, nil // nil for an upstream without skills
 	return reflect.DeepEqual(a, b)
 }
 
@@ -211,7 +212,7 @@ func (p PathPattern) hasReserved(file string) bool {
 	return true
 }
 
-// Folder returns the longest folder that the pattern spells out; "." for none.
+// Folder returns the longest folder that the pattern spells out, or "." if it spells out none.
 func (p PathPattern) Folder() string {
 	folder, _ := doublestar.SplitPattern(p.text)
 	return folder
@@ -225,7 +226,7 @@ func isReserved(name string) bool {
 	return strings.HasPrefix(name, ".") || strings.HasPrefix(name, "_")
 }
 
-// IsPromptFile reports whether a file can be a prompt by its name: Markdown, or a command of Gemini CLI.
+// IsPromptFile reports whether a file with this name can be a prompt: Markdown, or a command of Gemini CLI.
 func IsPromptFile(name string) bool {
 	return strings.HasSuffix(name, ".md") || strings.HasSuffix(name, ".toml")
 }

@@ -46,13 +46,13 @@ type Gateway struct {
 	PublicURL string // without a slash at the end; may be empty
 	PageSize  int
 	Separator string // no prefix contains it
-	// CursorKeys may be empty: then each process makes a random key. The first key seals; all keys open.
+	// CursorKeys may be empty. Then each process makes a random key. The first key seals, and all keys open.
 	CursorKeys []Key
 	// SigningKeys are PEM texts. See [Gateway.Signers].
 	SigningKeys                  []Secret
 	AllowedHosts, AllowedOrigins []string
 	TrustedProxies               []netip.Prefix
-	TLS                          *ServerTLS // nil: plain HTTP
+	TLS                          *ServerTLS // nil for plain HTTP
 	Conflict                     Conflict
 	Instructions                 string
 	SSE                          bool // serves HTTP+SSE at [SSEPath]
@@ -62,9 +62,9 @@ type Gateway struct {
 	MaxBuffered                  Share
 	MaxFiles                     int         // see [Files.Max]
 	Lock                         LockSetting // see [Config.LockFor]
-	Limit                        *Limit      // may be nil
+	Limit                        *Limit      // nil if the block has none
 	Screens                      []Screen    // see [Config.ScreensFor]
-	Place                        Place       // the zero value without a block
+	Place                        Place       // the zero value if there is no block
 }
 
 // IsProxy reports whether a trusted proxy has the address.
@@ -124,7 +124,7 @@ const (
 	VariantTools Variant = "tools" // two tools beside the prompts, for clients without prompts
 )
 
-// Conflict decides which prompt is served if several upstreams have different prompts of one name.
+// Conflict decides which prompt is served if several upstreams have different prompts with the same name.
 type Conflict string
 
 // The values of the conflict attribute.
@@ -148,7 +148,8 @@ func newGateway() *Gateway {
 	}
 }
 
-// table records the variables and files of the keys in keyReferences.
+// table returns the attributes of a gateway block. Decoding the keys records their variables and files in
+// keyReferences.
 func (g *Gateway) table(keyReferences hclread.References) []hclread.Attribute {
 	parseSigningKey := func(s string) (Secret, error) {
 		_, err := parseAssertionKey(s)
@@ -234,7 +235,7 @@ func (g *Gateway) decodeSeparator(b *hclread.Block) {
 	}
 }
 
-// maxDrain bounds the time that a gateway takes to stop.
+// maxDrain bounds drain_delay and drain_timeout.
 const maxDrain = time.Hour
 
 func parseDrain(s string) (time.Duration, error) { return durationUpTo(s, maxDrain, "1h", "10s") }
@@ -288,7 +289,7 @@ func checkSeparator(s string) error {
 	return nil
 }
 
-// checkFolder does not look for the folder, which may be created later.
+// checkFolder checks a path without looking for the folder, which may be created later.
 func checkFolder(s string) error {
 	if s == "" || strings.Contains(s, "\x00") {
 		return errors.New(`is not the path of a folder; write it like "/var/lib/promptweir", or leave it out to keep nothing`)

@@ -39,7 +39,7 @@ type LockSetting struct {
 	Place Place
 }
 
-// LockFor returns the stricter setting of the gateway and the team: a team cannot loosen the
+// LockFor returns the stricter of the settings of the gateway and the team: a team cannot loosen the
 // gateway's setting.
 func (c *Config) LockFor(team string) LockSetting {
 	strictest := c.Gateway.Lock
@@ -68,7 +68,7 @@ type LockedPrompt struct {
 	// SHA256 is the hash of the definition without its name, in canonical JSON (RFC 8785, but integers keep
 	// their spelling).
 	SHA256 [sha256.Size]byte
-	// Definition is the hashed JSON, for reviews and differences. A [Config] drops it.
+	// Definition is the hashed JSON, for reviews and differences. It is empty in a [Config].
 	Definition string
 }
 
@@ -129,7 +129,7 @@ func (l Lock) State(name string, hash [sha256.Size]byte) LockState {
 // nil for a removed prompt.
 type LockChange struct{ Before, After *LockedPrompt }
 
-// DiffLocks returns the prompts that are new, removed or have another hash, sorted by name.
+// DiffLocks returns the prompts that are new or removed, or have another hash, sorted by name.
 func DiffLocks(before, after Lock) []LockChange {
 	var changes []LockChange
 	for len(before) > 0 || len(after) > 0 {
@@ -148,7 +148,7 @@ func DiffLocks(before, after Lock) []LockChange {
 	return changes
 }
 
-// field decodes the lock attribute of a gateway or team block.
+// field returns the field of the lock attribute of a gateway or team block.
 func (l *LockSetting) field() hclread.Field {
 	return hclread.Custom("string", &l.Mode, func(b *hclread.Block) {
 		if hclread.Set(b, "lock", &l.Mode, hclread.OneOf(LockEnforce, LockWarn)) {
@@ -216,7 +216,7 @@ func ReadLock(path string) (Lock, Diagnostics, error) {
 	return lock, diagnostics, nil
 }
 
-// parseLockFile is [ReadLock] for a content.
+// parseLockFile is [ReadLock] for the content of a file.
 func parseLockFile(path string, content []byte) (Lock, Diagnostics) {
 	lock, report := parseLock(path, content)
 	if report.Diagnostics.HasErrors() {
@@ -294,7 +294,7 @@ func (l Lock) Format() []byte {
 func (p LockedPrompt) heredoc() string {
 	text := jsontext.Value(p.Definition)
 	if err := text.Indent(jsontext.WithIndentPrefix("    "), jsontext.WithIndent("  ")); err != nil {
-		panic(err) // NewLockedPrompt made it canonical JSON
+		panic(err) // impossible: NewLockedPrompt made the definition canonical JSON
 	}
 	visible := legible(string(text), func(r rune) string {
 		if r > 0xffff {
@@ -306,7 +306,7 @@ func (p LockedPrompt) heredoc() string {
 	return "    " + literal.Replace(visible)
 }
 
-// label quotes a name for HCL. HCL escapes a character beyond the basic plane once; JSON needs two escapes.
+// label quotes a name for HCL. For a character beyond the basic plane, HCL has one escape, unlike the two of JSON.
 func label(name string) string {
 	quoted := literal.Replace(strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`).Replace(name))
 	return `"` + legible(quoted, func(r rune) string {

@@ -22,7 +22,8 @@ const summaryPrefixTaken = "Prefix belongs to another team"
 type namespace struct {
 	separator string           // empty if the attribute is wrong; then prefixes are not checked
 	owners    map[string]claim // the first claim of each prefix, by its [Bare] form
-	// contested contains the prefixes that several files claim. claim has reported them in both files.
+	// contested contains the prefixes that several files claim. The method claim has reported them in
+	// both files.
 	contested map[string]bool
 }
 
@@ -55,7 +56,7 @@ func (n namespace) startsOf(team string) string {
 	return alternatives(starts)
 }
 
-// longestPrefix returns the longest prefix of a name, or "".
+// longestPrefix returns the longest prefix of a name, or "" if it has none.
 func (n namespace) longestPrefix(name string) (longest string) {
 	name = Bare(name)
 	for prefix := range n.owners {
@@ -140,7 +141,7 @@ func (n namespace) checkLookalikes(r *hclread.Reader) {
 	}
 }
 
-// shapes returns all prefixes by their appearance, separator included. Names look alike if they have the same
+// shapes groups all prefixes by their appearance, including the separator. Names look alike if they have the same
 // skeleton (UTS 39, section 4).
 func (n namespace) shapes() map[string][]string {
 	shapes := map[string][]string{}
@@ -185,7 +186,7 @@ func checkPrefix(s string) error {
 func checkCharacters(s string) error {
 	hidden, hides := HiddenIn(s)
 	for _, r := range s {
-		// Many symbols beyond ASCII look like letters.
+		// Many symbols beyond ASCII look like letters, so they are refused.
 		isPlain := r < unicode.MaxASCII && unicode.IsPrint(r) || unicode.In(r, unicode.L, unicode.M, unicode.Nd, unicode.P)
 		isPlain = isPlain || IsInvisible(r)
 		if !isPlain || hides && r == hidden {
@@ -296,13 +297,13 @@ func Bare(name string) string {
 	}, name)
 }
 
-// teamNames are the labels of all team blocks, broken files included.
+// teamNames are the labels of all team blocks, including those in broken files.
 type teamNames []string
 
 // anyTeam is the element of teamNames that makes check accept every name. No team can have this label.
 const anyTeam = "*"
 
-// check reports an unknown team.
+// check returns an error for an unknown team.
 func (n teamNames) check(name string) error {
 	if slices.Contains(n, name) || slices.Contains(n, anyTeam) {
 		return nil
@@ -329,7 +330,7 @@ func isName(s string) bool {
 	})
 }
 
-// isPrintable reports whether s is not empty and has no white space, so that it stands out in a text.
+// isPrintable reports whether s is not empty and has no white space, control or replacement characters.
 func isPrintable(s string) bool {
 	return s != "" && !strings.ContainsFunc(s, func(r rune) bool {
 		return unicode.IsSpace(r) || unicode.IsControl(r) || r == unicode.ReplacementChar

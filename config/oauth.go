@@ -46,7 +46,7 @@ func decodeOAuth(b *hclread.Block, u *Upstream, r reach) *OAuth {
 	checkOAuthAttributes(b)
 	o := &OAuth{Resource: resourceOf(u)}
 	b.Decode(o.table(r))
-	// The connector sets Authorization to the access token.
+	// The connector sets Authorization to the access token, so headers must not set it.
 	for name := range u.Headers {
 		if strings.EqualFold(name, "Authorization") {
 			b.Error(b.Range(), "Two credentials",
@@ -72,7 +72,7 @@ func checkOAuthAttributes(b *hclread.Block) {
 	}
 }
 
-// decodeTokenURL decodes token_url, which needs https or loopback, and a grant of its host.
+// decodeTokenURL decodes token_url. It must use https or a host on loopback, and the host needs a grant.
 func decodeTokenURL(b *hclread.Block, o *OAuth, r reach) {
 	t, ok := b.Text("token_url")
 	if !ok || t.Unset {
@@ -92,7 +92,8 @@ func decodeTokenURL(b *hclread.Block, o *OAuth, r reach) {
 	o.TokenURL, o.HostGrant = t.Value, r.hostGrant(hostOf(parsed))
 }
 
-// resourceOf returns the canonical URI of an upstream (MCP 2026-07-28, Authorization), "" without a URL.
+// resourceOf returns the canonical URI of an upstream (MCP 2026-07-28, Authorization), or "" if it
+// has no URL.
 func resourceOf(u *Upstream) string {
 	parsed, err := url.Parse(u.URL)
 	if err != nil || u.URL == "" {
@@ -103,7 +104,7 @@ func resourceOf(u *Upstream) string {
 }
 
 func parseResource(s string) (string, error) {
-	if s == "" { // some authorization servers refuse the parameter
+	if s == "" { // omits the resource parameter, which some authorization servers refuse
 		return "", nil
 	}
 	_, err := parseURL(s)

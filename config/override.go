@@ -20,7 +20,7 @@ const maxExposed = 256
 
 // Override is a prompt block: a team's changes to the definition of one prompt.
 type Override struct {
-	Prompt             string  // the exposed name without the block
+	Prompt             string  // the exposed name that the prompt would have without the block
 	Name               string  // the new exposed name; empty if the block does not rename the prompt
 	Title, Description *string // nil if the block does not change them
 	// Fixed and Defaults are sorted by name.
@@ -87,12 +87,12 @@ func checkExposed(s string) error {
 	return checkCharacters(s)
 }
 
-// optionalText is the field of a text that "" removes. If the attribute is absent, dst stays nil.
+// optionalText returns the field of a text that "" removes. If the attribute is absent, dst stays nil.
 func optionalText(dst **string) hclread.Field {
 	return hclread.String(dst, func(s string) (*string, error) { return &s, nil })
 }
 
-// argumentMap is the field of a map whose values may have any type.
+// argumentMap returns the field of a map whose values may have any type.
 func argumentMap(dst *[]ArgumentOverride, name string) hclread.Field {
 	return hclread.Custom("map", dst, func(b *hclread.Block) {
 		for key, value := range hclread.Object(b, name) {
@@ -118,7 +118,7 @@ func encodeArgument(v cty.Value) (jsontext.Value, error) {
 // check reports prompt blocks for prompts of other teams, and new names that lack a grant or look like
 // another team's.
 func (all overrides) check(r *hclread.Reader, names namespace, a allowed) {
-	// A file that does not parse may declare the prefix.
+	// A file that does not parse may declare the prefix, so report nothing.
 	if names.separator == "" || r.Broken() {
 		return
 	}

@@ -161,7 +161,7 @@ func parsePattern(s string) (Pattern, error) {
 	if len(s) > maxPattern {
 		return Pattern{}, fmt.Errorf("is longer than %d bytes", maxPattern)
 	}
-	if !utf8.ValidString(s) { // a regular expression cannot contain it
+	if !utf8.ValidString(s) { // a regular expression cannot contain invalid UTF-8
 		return Pattern{}, errors.New("is not valid UTF-8")
 	}
 	if !strings.ContainsAny(s, `?[\`) {
@@ -172,7 +172,7 @@ func parsePattern(s string) (Pattern, error) {
 		return Pattern{}, err
 	}
 	re, err := regexp.Compile(expr)
-	if err != nil { // the only causes, because translate writes valid expressions
+	if err != nil { // there are only two causes, because translate otherwise writes valid expressions
 		return Pattern{}, errors.New("has a class whose range runs backwards, or is too complex")
 	}
 	return Pattern{text: s, re: re}, nil

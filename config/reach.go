@@ -27,7 +27,7 @@ type reach struct {
 // grant. It does not resolve names, because the gateway checks each address when it connects.
 func (r reach) checkHost(b *hclread.Block, t hclread.Text, u *url.URL) error {
 	host, port := hostOf(u), portOf(u)
-	ip, _ := netip.ParseAddr(host) // the zero Addr for a name
+	ip, _ := netip.ParseAddr(host) // the zero Addr if the host is a name
 	if isMetadataName(host) || NeverDialed(ip) != "" {
 		b.Error(t.At, "Upstream not reachable",
 			"Link-local and cloud metadata addresses give out the machine's own credentials; no upstream may be there.")
@@ -37,7 +37,7 @@ func (r reach) checkHost(b *hclread.Block, t hclread.Text, u *url.URL) error {
 	return r.allowHost(host, t)
 }
 
-// find returns the attribute of the listener at an address, or "".
+// find returns the attribute of the listener at an address, or "" if there is none.
 func (ls listeners) find(host, port string) string {
 	for _, own := range ls {
 		if own.port == port && port != "0" && sameHost(own.host, host) {

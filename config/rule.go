@@ -16,7 +16,7 @@ type Rule struct {
 	Prompts []Pattern
 	To      []Selector // empty in a hide block, which is for everyone
 	When    *Condition // nil if the rule always holds
-	Limit   *Limit     // may be nil
+	Limit   *Limit     // nil if the block has none
 	Place   Place
 }
 
@@ -52,7 +52,7 @@ func decodeExpose(b *hclread.Block, teams teamNames) Rule {
 
 // warnOfPatterns warns of wildcards in the names of selectors, where they are literal.
 func warnOfPatterns(b *hclread.Block, attribute string, selectors []Selector, instead string) {
-	if b.HasErrors() { // wrong selectors were left out, so indexes do not fit
+	if b.HasErrors() { // wrong selectors were left out, so the indexes of the others may have changed
 		return
 	}
 	for i, sel := range selectors {

@@ -12,7 +12,7 @@ import (
 type Screen struct {
 	Label      string   // names the screen in reports
 	Content    []string // nil allows all
-	MaxSize    int      // 0 is no bound
+	MaxSize    int      // 0 means no bound
 	Patterns   []*regexp.Regexp
 	Invisible  bool
 	WellFormed bool
@@ -28,7 +28,7 @@ type ScreenAction string
 const (
 	ScreenReject ScreenAction = "reject" // leaves out the definition or fails the get
 	ScreenStrip  ScreenAction = "strip"  // removes findings from texts and rejects other findings
-	ScreenWarn   ScreenAction = "warn"   // only reports
+	ScreenWarn   ScreenAction = "warn"   // only reports findings
 )
 
 // ScreensFor returns the screens for a team's prompts: its own, then the gateway's.
@@ -41,7 +41,8 @@ func (c *Config) ScreensFor(team string) []Screen {
 	return c.Gateway.Screens
 }
 
-// table charges the memory of compiled patterns to the budget of b's file.
+// table returns the attributes of a screen block. Decoding charges the memory of compiled patterns to the budget of
+// b's file.
 func (s *Screen) table(b *hclread.Block) []hclread.Attribute {
 	forbidden := func(pattern string) (*regexp.Regexp, error) { return parseForbidden(b, pattern) }
 	const ambiguous = "An empty list could mean everything or nothing; fill it, or remove it."

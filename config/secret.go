@@ -13,7 +13,7 @@ import (
 
 const masked = hclread.Masked
 
-// hidden masks its value when it is printed, in Go syntax and as JSON, too.
+// hidden masks its value when it is printed, also in Go syntax and as JSON.
 type hidden[T any] struct{ value T }
 
 type (
@@ -53,7 +53,7 @@ const (
 // also finds secrets in the forms of [SecretIn]. It does not find secrets that a server has encoded.
 type Mask struct{ secrets []maskedText }
 
-// maskedText is a secret. dense is the secret without white space: servers wrap lines there.
+// maskedText is a secret. dense is the secret without white space, at which servers wrap lines.
 type maskedText struct{ text, dense string }
 
 // Mask returns the mask for the upstream's headers, environment, client credentials, and the
@@ -242,7 +242,7 @@ func firstGroup(at []int) (begin, end int) {
 	return at[group], at[group+1]
 }
 
-// JoinedPassword returns the password in a word such as -pPASSWORD, or "".
+// JoinedPassword returns the password in a word such as -pPASSWORD, or "" if there is none.
 func JoinedPassword(word string) string {
 	joined := joinedPassword().FindStringSubmatch(word)
 	if joined == nil || longFlag().MatchString(word) {

@@ -98,7 +98,7 @@ func IsRandom(text string) bool {
 	return strings.ContainsAny(text, "0123456789") && (isMixed || isHexadecimal)
 }
 
-// warnOfSecrets warns of secrets that are written out in these attributes, judging by names and forms.
+// warnOfSecrets warns of secrets that are written out in the given attributes, judging by names and forms.
 func warnOfSecrets(b *hclread.Block, attributes ...string) {
 	for _, name := range attributes {
 		keys, texts := b.Literals(name)

@@ -21,7 +21,7 @@ type Team struct {
 	Hides     []Rule
 	Overrides []Override
 	Screens   []Screen
-	Limit     *Limit // may be nil
+	Limit     *Limit // nil if the block has none
 	Lock      LockSetting
 	Place     Place
 }
@@ -64,7 +64,7 @@ func (d *decoder) allTeams() (teams []Team) {
 	for _, b := range d.Blocks("team") {
 		for _, u := range b.Inner("upstream") {
 			path := u.Range().Filename
-			if upstreams[path]++; d.IsFolder() && upstreams[path] == maxUpstreams+1 { // a single file belongs to the platform
+			if upstreams[path]++; d.IsFolder() && upstreams[path] == maxUpstreams+1 { // a single file belongs to the platform and is not bounded
 				d.Error(u.Range(), "Too many upstreams",
 					"A file with a team block has up to %d; move the others to a team with a file of its own.", maxUpstreams)
 			}

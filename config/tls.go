@@ -33,7 +33,7 @@ func ReadCAs(path string) (*TLS, error) {
 	return &TLS{CAs: NewSecret(string(content))}, nil
 }
 
-// Expires returns the expiry of the client certificate, or the zero time without one.
+// Expires returns the expiry of the client certificate, or the zero time if there is none.
 func (t *TLS) Expires() time.Time {
 	if t != nil {
 		for _, b := range pemBlocks(t.Certificate.Reveal()) {
@@ -48,7 +48,7 @@ func (t *TLS) Expires() time.Time {
 // ClientConfig returns new TLS settings for a connection. A nil TLS gives the defaults.
 func (t *TLS) ClientConfig() *tls.Config {
 	if t == nil {
-		return &tls.Config{} // the caller sets fields in it
+		return &tls.Config{} // never shared, because the caller sets fields in it
 	}
 	c := &tls.Config{ServerName: t.ServerName}
 	if t.CAs.Reveal() != "" {
@@ -117,7 +117,7 @@ func keyPair(certificate, key *Secret) (certFile, keyFile hclread.Field) {
 	return hclread.Custom("string", nil, decode), hclread.Beside("string", nil)
 }
 
-// pemFile is a field for the content of the file that an attribute names.
+// pemFile returns a field for the content of the file that an attribute names.
 func pemFile(dst *Secret, name string, check func(content string) error) hclread.Field {
 	return hclread.Custom("string", nil, func(b *hclread.Block) { *dst, _ = decodePEM(b, name, check) })
 }
@@ -140,7 +140,7 @@ func decodePEM(b *hclread.Block, name string, check func(content string) error) 
 func checkCertificates(content string) error {
 	found := 0
 	for _, b := range pemBlocks(content) {
-		if b.Type != "CERTIFICATE" || len(b.Headers) > 0 { // AppendCertsFromPEM also skips these
+		if b.Type != "CERTIFICATE" || len(b.Headers) > 0 { // AppendCertsFromPEM also skips these blocks
 			continue
 		}
 		if _, err := x509.ParseCertificate(b.Bytes); err != nil {
@@ -193,14 +193,14 @@ type ServerTLS struct {
 	Certificate, Key Secret
 	// CertFile and KeyFile are the paths of Certificate and Key, for loading a renewed certificate.
 	CertFile, KeyFile string
-	// ClientCAs sign client certificates. If it is empty, the gateway requests none.
+	// ClientCAs sign client certificates. If it is empty, the gateway requests no certificates.
 	ClientCAs Secret
 	// as is the prefix of the subjects of client certificates.
 	as string
 }
 
-// ServerConfig returns new TLS settings for clients, without the gateway's certificate. With ClientCAs, a client
-// certificate is verified if present; demand makes it required.
+// ServerConfig returns new TLS settings for clients, without the gateway's certificate. If there are ClientCAs,
+// a client certificate is verified if a client sends it, and required if demand is true.
 func (t *ServerTLS) ServerConfig(demand bool) *tls.Config {
 	c := &tls.Config{MinVersion: tls.VersionTLS12} // Go's default, but GODEBUG could lower that
 	if t.ClientCAs.Reveal() == "" {

@@ -45,7 +45,7 @@ func hashTexts(r *hclread.Reader) string {
 type Kept struct {
 	// File is the path in the folder, with slashes.
 	File string `json:"file"`
-	// Teams are the teams of the previous text or, without one, of the file with errors.
+	// Teams are the teams of the previous text or, if there is no such text, of the file with errors.
 	Teams []string `json:"teams"`
 	// Out is true if there is no previous text, so the teams are left out.
 	Out bool `json:"out"`
@@ -69,7 +69,7 @@ func (k Kept) Mistaken() string {
 }
 
 // LoadTolerant is [Load] for a running gateway: an error in one team's file does not stop the other changes. It
-// loads the previous text of a team's file with errors. Without a previous text, as at a start, it leaves out the
+// loads the previous text of a team's file with errors. If there is no previous text, as at a start, it leaves out the
 // file's teams. It returns these fallbacks, and the Diagnostics of the files as they are.
 //
 // The Config is nil if a platform file has an error, if the other files do not load with the fallbacks, or if no
@@ -78,7 +78,7 @@ func (k Kept) Mistaken() string {
 // A team that is left out keeps its label and the prefixes that are granted to it: no other file may
 // use them, even if the label is in a file that does not parse. If two files claim the same label or
 // prefix, both have an error, so at a start neither of them gets it. A reference to a team that is
-// left out is a warning: it grants and shows nothing.
+// left out causes a warning, because the reference grants and shows nothing.
 func LoadTolerant(path string, opts Options, previous TeamFiles) (*Config, []Kept, Diagnostics) {
 	opts.previous = &previous
 	cfg, d, diags := read(path, opts)
@@ -92,7 +92,7 @@ func LoadTolerant(path string, opts Options, previous TeamFiles) (*Config, []Kep
 	opts.previous, opts.hasReplaced, opts.Texts = nil, true, map[string]Secret{}
 	replaced := map[string]bool{}
 	for _, k := range kept {
-		opts.Texts[k.File] = previous[k.File] // empty without a previous text
+		opts.Texts[k.File] = previous[k.File] // empty if there is no previous text
 		replaced[filepath.Join(path, filepath.FromSlash(k.File))] = true
 	}
 	cfg, _, further := read(path, opts)

@@ -50,14 +50,14 @@ type Upstream struct {
 	Team string
 	// Transport decides which of URL, Command and Files is set.
 	Transport Transport
-	// TransportExplicit is true if the transport attribute is set: then the gateway tries no other transport.
+	// TransportExplicit is true if the transport attribute is set. Then the gateway tries no other transport.
 	TransportExplicit bool
 	URL               string
 	HostGrant         HostGrant // of the host in URL
 	Headers           map[string]Secret
-	TLS               *TLS       // nil: https is verified with the system's certificates
-	OAuth             *OAuth     // nil: no access tokens are sent
-	Assertion         *Assertion // nil: no assertion identifies the caller to the server
+	TLS               *TLS       // if nil, https is verified with the system's certificates
+	OAuth             *OAuth     // if nil, no access tokens are sent
+	Assertion         *Assertion // if nil, no assertion identifies the caller to the server
 	Command           []string
 	Env               map[string]Secret
 	Dir               string     // absolute and without links, or empty
@@ -70,8 +70,8 @@ type Upstream struct {
 	Prefix            string // may be empty
 	Timeout, Refresh  time.Duration
 	Concurrency       int
-	Rate              float64 // 0 is no bound
-	Attempts          int     // of a call, the first included
+	Rate              float64 // 0 means no bound
+	Attempts          int     // of a call, including the first attempt
 	MaxPrompts        int
 	MaxMessage        int
 	WhenDown          WhenDown
@@ -79,7 +79,7 @@ type Upstream struct {
 	Breaker           Breaker
 	Place             Place
 
-	// maskedWords is URL or Command with masks; nil if neither has a sensitive value.
+	// maskedWords is URL or Command with masks. It is nil if neither has a sensitive value.
 	maskedWords []string
 	// hidesDir is true if Dir has a sensitive value.
 	hidesDir bool
@@ -119,7 +119,7 @@ func (u Upstream) Program() string { return u.printableWords()[0] }
 // SameConnection reports whether the connection of one upstream can also serve another: all their values are
 // equal, except values that the connection does not use.
 func (u Upstream) SameConnection(other Upstream) bool {
-	for _, u := range []*Upstream{&u, &other} { // copies
+	for _, u := range []*Upstream{&u, &other} { // both point to copies
 		u.Place, u.Prefix, u.Resources, u.WhenDown, u.Grace, u.Assertion = Place{}, "", "", "", 0, nil
 	}
 	return reflect.DeepEqual(u, other)
@@ -139,7 +139,7 @@ type Transport string
 
 // The values of the transport attribute.
 const (
-	// StreamableHTTP is the default for a url. Unless the attribute is set, the gateway falls back to SSE.
+	// StreamableHTTP is the default for an upstream with a url. Unless the attribute is set, the gateway falls back to SSE.
 	StreamableHTTP Transport = "streamable-http"
 	SSE            Transport = "sse" // HTTP+SSE of 2024-11-05
 	Stdio          Transport = "stdio"
@@ -183,7 +183,8 @@ func newUpstream() *Upstream {
 	}
 }
 
-// table claims prefixes in names, and checks addresses and commands against r.
+// table returns the attributes of an upstream block. Decoding claims the prefix in names, and checks the address and
+// the command against r.
 func (u *Upstream) table(names *namespace, r reach) []hclread.Attribute {
 	url := hclread.Custom("string", nil, func(b *hclread.Block) { decodeURL(b, u, r) })
 	command := hclread.Custom("list", nil, func(b *hclread.Block) { decodeCommand(b, u, r) })
@@ -267,7 +268,7 @@ func (u *Upstream) schema(names *namespace, r reach) hclread.Schema {
 	}
 }
 
-// foreignAttributes returns a remedy for each name that MCP clients give a server's setting.
+// foreignAttributes returns a remedy for each name by which MCP clients call a setting of a server.
 func foreignAttributes() map[string]string {
 	const tools = "It controls a server's tools, which the gateway does not serve; remove it."
 	const url = "Write url."
@@ -314,7 +315,7 @@ func decodeUpstream(b *hclread.Block, team string, names *namespace, r reach) Up
 	return *u
 }
 
-// decodeWhenDown refuses a grace period that would have no effect.
+// decodeWhenDown decodes when_down, and refuses a grace period that would have no effect.
 func decodeWhenDown(b *hclread.Block, u *Upstream) {
 	isValid := hclread.Set(b, "when_down", &u.WhenDown, hclread.OneOf(WhenDownKeep, WhenDownHide)) || !b.Has("when_down")
 	if isValid && b.Has("grace") && u.WhenDown != WhenDownHide {
@@ -337,10 +338,10 @@ func parseDuration(s string) (time.Duration, error) {
 	return d, nil
 }
 
-// durationUpTo reads a duration from 0 to most. written is the spelling of most for messages.
-func durationUpTo(s string, most time.Duration, written, example string) (time.Duration, error) {
+// durationUpTo reads a duration from 0 to maximum. written is the spelling of maximum for messages.
+func durationUpTo(s string, maximum time.Duration, written, example string) (time.Duration, error) {
 	d, err := time.ParseDuration(s)
-	if err != nil || d < 0 || d > most {
+	if err != nil || d < 0 || d > maximum {
 		return 0, fmt.Errorf("is not a duration from \"0s\" to %q; write it like %q", written, example)
 	}
 	return d, nil

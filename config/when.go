@@ -20,10 +20,11 @@ import (
 // facts: a condition has no arithmetic, and its functions return little more than their arguments.
 const maxCondition = 4096
 
-// maxTries bounds the calls of try within the arguments of a try, because HCL evaluates the arguments twice.
+// maxTries bounds the calls of "try" within the arguments of a "try". HCL evaluates the arguments twice, so each
+// nested call may double the time.
 const maxTries = 4
 
-// decodeWhen decodes the when attribute of a rule; nil if it is absent or wrong.
+// decodeWhen decodes the when attribute of a rule. It returns nil if the attribute is absent or wrong.
 func decodeWhen(b *hclread.Block) *Condition {
 	if !b.Has("when") {
 		return nil
@@ -99,7 +100,7 @@ func tryCondition(b *hclread.Block, c *Condition) {
 	}
 }
 
-// unknownFact explains an unknown attribute of prompt or principal, and suggests the nearest.
+// unknownFact explains an unknown attribute of prompt or principal, and suggests the nearest known attribute.
 func unknownFact(d *hcl.Diagnostic) string {
 	var facts []string
 	for _, t := range []cty.Type{promptType(), principalType()} {
@@ -197,7 +198,7 @@ func (w *whenChecker) call(n *hclsyntax.FunctionCallExpr) {
 	}
 }
 
-// triesIn counts the calls of try within the arguments of a call.
+// triesIn counts the calls of "try" within the arguments of a call.
 func triesIn(call *hclsyntax.FunctionCallExpr) (tries int) {
 	hclread.Visit(call, func(inner *hclsyntax.FunctionCallExpr) {
 		if inner != call && inner.Name == "try" {
@@ -240,7 +241,7 @@ func warnNames(b *hclread.Block, expr hclsyntax.Expression) {
 }
 
 // warnName checks one comparison of a fact about the principal with a text. isElement is true if the comparison
-// is with an element of the fact, a list.
+// is with an element of the fact, which is then a list.
 func warnName(b *hclread.Block, fact hcl.Traversal, text string, at hcl.Range, isElement bool) {
 	what, start := "principal.subject", "user:"
 	switch stepName(fact, 1) {

@@ -19,8 +19,8 @@ type Edit struct {
 	IsElement bool
 }
 
-// Apply applies a change to a client's file. It returns a file that already has the change as it is. Comments and
-// all other members stay. An empty file becomes an object with only the member.
+// Apply applies a change to a client's file. If the file already has the change, Apply returns it unchanged. Comments
+// and all other members stay. An empty file becomes an object with only the member.
 func Apply(content []byte, edit Edit) ([]byte, error) {
 	if len(bytes.TrimSpace(content)) == 0 {
 		content = []byte("{}\n")
@@ -47,11 +47,11 @@ func Apply(content []byte, edit Edit) ([]byte, error) {
 	if after, err := parse(edited); err != nil || !edit.isIn(after, value) {
 		return nil, fmt.Errorf("it has %s twice", strings.Join(edit.Path, "."))
 	}
-	// A byte order mark stays.
+	// Keep a byte order mark.
 	return slices.Concat(bytes.TrimSuffix(content, text), edited), nil
 }
 
-// isIn reports whether the file has the change, in any spelling of its JSON.
+// isIn reports whether the file has the change, however its JSON is written.
 func (e Edit) isIn(file, value jsontext.Value) bool {
 	now := []jsontext.Value{find(file, e.Path...)}
 	if e.IsElement {
@@ -63,7 +63,8 @@ func (e Edit) isIn(file, value jsontext.Value) bool {
 	})
 }
 
-// unitOf returns the indentation of the first indented line with a name, or two spaces.
+// unitOf returns the indentation of the first indented line that begins with a name, or two spaces if no
+// line does.
 func unitOf(content []byte) string {
 	for line := range bytes.Lines(content) {
 		text := bytes.TrimLeft(line, " \t")

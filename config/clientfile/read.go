@@ -18,8 +18,8 @@ type File struct {
 	// Name is used in comments and errors.
 	Name    string
 	Content []byte
-	// Folder is the base of relative working folders if [Team] has a [Machine]. Without a Machine or a
-	// Folder, they stay relative.
+	// Folder is the base of relative working folders if [Team] gets a [Machine]. If it gets none, or if
+	// Folder is empty, they stay relative.
 	Folder string
 }
 
@@ -195,8 +195,8 @@ func texts(raw jsontext.Value) (list []string, ok bool) {
 
 var byteOrderMark = []byte("\ufeff") //nolint:gochecknoglobals // constant
 
-// parse reads JSON with comments, trailing commas and a byte order mark, as editors write it. It returns the
-// text without them.
+// parse reads JSON with comments, trailing commas and a byte order mark, as editors write it. It returns
+// standard JSON.
 func parse(content []byte) (jsontext.Value, error) {
 	content = bytes.TrimPrefix(content, byteOrderMark)
 	plain := jsontext.Value(standard(content))

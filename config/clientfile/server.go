@@ -20,15 +20,16 @@ import (
 
 // block is an upstream block to write.
 type block struct {
-	// name is the client's name of the server, and label the name for HCL.
+	// name is the client's name for the server. label is the label of the block.
 	name, label string
 	// comments precede the block.
 	comments   []string
 	attributes []attribute
-	command    string // the attribute's value; empty for a server with an address
-	// variables contains the environment variables that the server needs, and optional those with a default.
+	command    string // the attribute's value, or empty for a server with an address
+	// variables contains the environment variables that the server needs. optional contains variables with
+	// a default.
 	variables, optional []string
-	// off is the reason for writing the block as a comment, or "".
+	// off is the reason for writing the block as a comment. It is empty if the block is written as it is.
 	off string
 }
 
@@ -91,7 +92,7 @@ func (b *block) child(t *translator, server jsontext.Value, command string) {
 	}
 }
 
-// timeout translates a time. A number below 1000 is seconds, any other number is milliseconds.
+// timeout translates a timeout. A number below 1000 is seconds, any other number is milliseconds.
 func (b *block) timeout(raw jsontext.Value) {
 	value, _ := text(raw)
 	n, err := strconv.Atoi(value)
@@ -106,7 +107,7 @@ func (b *block) timeout(raw jsontext.Value) {
 	}
 }
 
-// workingFolder translates a server's working folder to dir. Without [File.Folder], it leaves out an absolute folder
+// workingFolder translates a server's working folder to dir. If [File.Folder] is empty, it leaves out an absolute folder
 // that does not exist here.
 func (b *block) workingFolder(t *translator, folder string) {
 	if isRelative := !filepath.IsAbs(folder) && !strings.HasPrefix(folder, "${"); isRelative && t.folder != "" {
@@ -232,10 +233,10 @@ func Label(name string) string {
 	return label[:min(len(label), maxLabel)]
 }
 
-// maxLabel bounds a label in bytes, with room for a number. The label is the prefix of the server's prompts.
+// maxLabel bounds a label in bytes, with room for a number that makes it unique. The label is the prefix of the server's prompts.
 const maxLabel = 60
 
-// write returns the block with its comments as unformatted HCL. If off is set, all of it is a comment.
+// write returns the block with its comments as unformatted HCL. If off is set, the whole block is a comment.
 func (b *block) write() string {
 	var text strings.Builder
 	if b.label != b.name {

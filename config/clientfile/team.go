@@ -17,9 +17,9 @@ import (
 type Made struct {
 	// Text is the team's file.
 	Text []byte
-	// Secrets contains the values of the clients' files that variables replace in Text, by variable.
+	// Secrets maps variables in Text to the values of the clients' files that they replace.
 	Secrets map[string]config.Secret
-	// Servers maps the labels of upstreams to their servers. It is empty without a [Machine].
+	// Servers maps the labels of upstreams to their servers. It is empty if [Team] gets no [Machine].
 	Servers map[string]Server
 	// LeftOut contains the reason for each server that is only a comment in Text.
 	LeftOut []string
@@ -44,7 +44,7 @@ type Machine struct {
 }
 
 // Team makes a team's file with an upstream for each server in the clients' files, in their order.
-// The same server in two files becomes one upstream. For a machine, it leaves out servers that need
+// The same server in two files becomes one upstream. If machine is not nil, it leaves out servers that need
 // an unset variable or a missing folder.
 func Team(team string, files []File, machine *Machine) (*Made, error) {
 	check, err := newChecker(team, machine)
@@ -53,7 +53,7 @@ func Team(team string, files []File, machine *Machine) (*Made, error) {
 	}
 	v := newVariables()
 	if machine != nil {
-		v.ofFile = " of the client's file" // no variable of a client's file has spaces
+		v.ofFile = " of the client's file" // does not collide, because no variable of a client's file has spaces
 	}
 	var names []string
 	var blocks []*block
@@ -105,9 +105,9 @@ func Team(team string, files []File, machine *Machine) (*Made, error) {
 	return made, nil
 }
 
-// server describes a block. It shows the words of the command, but only the beginning of a long random
-// word. It also shows values that may be code, even under the name of a secret, because the author of
-// the client's file chose the names.
+// server describes a block. It shows secrets that are words of the command, but only the beginning of a
+// long random word. It also shows secrets that may be code, because the author of the client's file
+// chose the names by which they count as secrets.
 func (v *variables) server(b *block, isSet func(variable string) bool) Server {
 	text, gets := hclwrite.Format([]byte(b.body())), false
 	for _, name := range slices.Concat(b.variables, b.optional) {
@@ -145,7 +145,7 @@ func (v *variables) leaveOutUnset(blocks []*block, isSet func(variable string) b
 // labels records the labels and the texts of the earlier blocks.
 type labels struct {
 	texts map[string]bool // texts of blocks, written before their labels got numbers
-	next  map[string]int  // by label: the number of its last duplicate, at least 1; 0 if the label is free
+	next  map[string]int  // by label: the number of its last duplicate, 1 if it has no duplicate, 0 if it is free
 }
 
 // add gives a block a unique label. It returns false if an earlier block of the same name has the

@@ -19,7 +19,7 @@ var (
 	// reference matches a variable in a value: ${NAME}, ${NAME:-default}, ${env:NAME},
 	// ${input:name} and other forms with a colon.
 	reference = hclread.Lazily(`\$\{([^${}]+)\}`)
-	// assignment matches a flag or a variable of a command line with its value.
+	// assignment matches a flag or a variable of a command line, with or without a value.
 	assignment = hclread.Lazily(`^(--?[A-Za-z0-9_-]+|[A-Za-z_][A-Za-z0-9_]*)(=(.*))?$`)
 	// headerWord matches a header in one word of a command line.
 	headerWord = hclread.Lazily(`^([A-Za-z0-9-]+)(: *)(.+)$`)
@@ -35,7 +35,7 @@ type variables struct {
 	secrets map[string]string
 	// notes maps variables to their descriptions for comments.
 	notes map[string]string
-	// ofFile is the suffix of the variables for secrets. It is empty without a [Machine].
+	// ofFile is the suffix of the variables for secrets. It is empty if there is no [Machine].
 	ofFile string
 	// referenced contains names that secret must not use: variables in the clients' files, and common
 	// variables such as PATH.
@@ -82,7 +82,7 @@ func variableName(text string) string {
 	return name
 }
 
-// quote returns an HCL string.
+// quote returns a text as an HCL string.
 func quote(text string) string {
 	return string(hclwrite.TokensForValue(cty.StringVal(text)).Bytes())
 }
@@ -128,13 +128,13 @@ type translator struct {
 	// inputs maps ids to the inputs of VS Code.
 	inputs map[string]input
 	folder string // see [File]
-	// used contains the variables that the server needs, optional the variables with a default, and remarks
-	// the comments about its values.
+	// used contains the variables that the server needs. optional contains variables with a default.
+	// remarks contains the comments about the server's values.
 	used, optional []string
 	remarks        []string
 }
 
-// env returns a call of env, and records the variable with its note. fallback is the default, nil for none.
+// env returns a call of env, and records the variable with its note. fallback is the default, or nil if there is none.
 func (t *translator) env(name, note string, fallback *string) string {
 	if t.notes[name] == "" {
 		t.notes[name] = note
@@ -202,7 +202,7 @@ func (t *translator) template(e *expression, name, value string) {
 	t.literal(e, name, rest)
 }
 
-// variable returns the variable's name for a secret.
+// variable returns a name for the variable of a secret.
 func (t *translator) variable(name string) string {
 	if t.inEnv {
 		return name
@@ -218,7 +218,7 @@ func (t *translator) literal(e *expression, name, text string) {
 			e.text(text)
 			return
 		}
-		if t.inEnv { // the gateway's environment also has variables for other servers
+		if t.inEnv { // distinguish the name from variables for other servers
 			what = name + "_" + what
 		}
 		e.text(text[:begin])
@@ -281,7 +281,7 @@ func isVariable(text string) bool {
 // arguments translates a command line. Variables replace the secrets of flags, variables and headers.
 func (t *translator) arguments(words []string) (list []string) {
 	after := "" // the preceding flag, if its value is a secret
-	// The values of -t and -u are no secrets in the command lines of these programs.
+	// In the command lines of these programs, the values of -t and -u are not secrets.
 	isContainer := slices.Contains([]string{"docker", "podman", "nerdctl"}, filepath.Base(words[0]))
 	for _, word := range words {
 		var e expression

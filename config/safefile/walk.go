@@ -23,7 +23,7 @@ type File struct {
 	Err  error
 }
 
-// IsDir reports whether it is a folder.
+// IsDir reports whether the file is a folder.
 func (f File) IsDir() bool { return f.Info != nil && f.Info.IsDir() }
 
 // LeadsOut reports whether the file is a link that [os.Root] refuses to follow: an absolute link,
@@ -94,7 +94,7 @@ func (w *walker) walk(f File) error {
 			inner.Link = inner.Actual
 			w.links = append(w.links, inner)
 		default:
-			// e.Info does not use os.Root, which would look up each folder above again.
+			// Use e.Info rather than os.Root, which would look up each folder above again.
 			inner.Info, inner.Err = e.Info()
 			if err := w.walk(inner); err != nil {
 				return err

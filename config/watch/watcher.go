@@ -81,7 +81,7 @@ func (w *Watcher) differs() (differs bool) {
 
 // stamp identifies a state of a file or folder.
 type stamp struct {
-	// info describes the target of the path; nil if it does not exist.
+	// info describes the target of the path. It is nil if there is no target.
 	info fs.FileInfo
 	// names contains the folders, the links and the .hcl files in a folder, except hidden ones.
 	names []string

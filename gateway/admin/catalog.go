@@ -16,8 +16,8 @@ const PageSize = 50
 const (
 	// maxWords bounds the words of a search. Further words are ignored.
 	maxWords = 16
-	// maxSummary bounds the texts of a [PromptSummary], in bytes without the ellipsis. The sum is the
-	// size of a line in the console: the console would otherwise cut again, and show a wrong number of
+	// maxSummary bounds the texts of a [PromptSummary], in bytes without the ellipsis. With the ellipsis, the
+	// text just fits a line of the console. A longer text would be cut again there, with a wrong number of
 	// missing bytes.
 	maxSummary = 400 - len("…")
 )

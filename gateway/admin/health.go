@@ -55,7 +55,7 @@ type StoreHealth struct {
 type ConfigurationState struct {
 	// Loaded is the time when the configuration in use was loaded.
 	Loaded time.Time `json:"loaded"`
-	// Refused is the time of the last load if its configuration is not in use, or only partly.
+	// Refused is the time of the last load, or nil if its configuration is completely in use.
 	Refused *time.Time `json:"refused,omitempty"`
 	// Problems are the errors of the load at Refused.
 	Problems []string `json:"problems,omitempty"`
@@ -66,7 +66,7 @@ type ConfigurationState struct {
 	LastGood []string `json:"last_good,omitempty"`
 	// Out are the team files with errors that are left out, because there is no previous text.
 	Out []string `json:"out,omitempty"`
-	// Teams maps the teams of these files to "kept" (previous text) or "out".
+	// Teams maps the teams of the files in LastGood to "kept", and of the files in Out to "out".
 	Teams map[string]string `json:"teams,omitempty"`
 	// Files are the files of the configuration in use.
 	Files []LoadedFile `json:"-"`
@@ -116,7 +116,7 @@ const maxWarnings = 100
 // IsInUse reports whether the last loaded configuration is in use, except for team files with errors.
 func (c *ConfigurationState) IsInUse() bool { return c.Refused == nil || c.Refused.Equal(c.Loaded) }
 
-// Loaded returns the state after a successful load. before is the previous state; nil at the start.
+// Loaded returns the state after a successful load. before is the previous state, or nil at the start.
 func Loaded(before *ConfigurationState, at time.Time, cfg *config.Config, diagnostics config.Diagnostics) *ConfigurationState {
 	warnings := diagnostics.Warnings()
 	if more := len(warnings) - maxWarnings; more > 0 {
@@ -152,7 +152,7 @@ func Refused(inUse *ConfigurationState, at time.Time, err error) *ConfigurationS
 	return &state
 }
 
-// startingBound is the time after its start for which a gateway waits for slow upstreams.
+// startingBound is the time for which a gateway waits for slow upstreams after its start.
 const startingBound = 5 * time.Second
 
 // IsReady reports whether a gateway is ready that has been running for the given time. It is ready

@@ -13,7 +13,7 @@ import (
 const (
 	// historyLength is the number of minutes in a history.
 	historyLength = 60
-	// historyInterval is the time between two records. A problem that is shorter may be missed.
+	// historyInterval is the time between two records. A problem that ends sooner may be missed.
 	historyInterval = 5 * time.Second
 )
 
@@ -143,7 +143,7 @@ func (h *History) Record(now time.Time, s *snapshot.Snapshot, gets GetCounts) {
 
 func minuteOf(now time.Time) int64 { return now.Unix() / int64(time.Minute/time.Second) }
 
-// ofLocked returns the series of an upstream, and makes one if necessary. The caller holds the mutex.
+// ofLocked returns the series of an upstream, and makes the series if necessary. The caller holds the mutex.
 func (h *History) ofLocked(upstream string) *series {
 	if h.upstreams[upstream] == nil {
 		h.upstreams[upstream] = new(series)

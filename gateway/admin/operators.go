@@ -94,7 +94,7 @@ func (o *Operators) tokenHash() [sha256.Size]byte {
 	return o.snapshot().Config.Admin.TokenSHA256.Reveal()
 }
 
-// session returns the value of the request's cookie with a valid session, or "". It looks at all cookies
+// session returns the value of the request's cookie with a valid session, or "" if there is none. It looks at all cookies
 // with these names: a server at another port of the same host may have set one, too.
 func (o *Operators) session(r *http.Request) string {
 	for _, cookie := range slices.Concat(r.CookiesNamed(secureCookie), r.CookiesNamed(plainCookie)) {
@@ -133,7 +133,7 @@ func (o *Operators) writeLink() (Link, error) {
 	if o.HaveToken() {
 		return Link{LinkPrefix}, nil
 	}
-	if o.signIns.try(LinkPrefix, time.Now()) > 0 { // callers must not fill the folder
+	if o.signIns.try(LinkPrefix, time.Now()) > 0 { // callers must not be able to fill the folder
 		return Link{}, &QueryError{"too many links at once; try again in a few seconds"}
 	}
 	file, err := os.CreateTemp("", LinkPrefix)
@@ -257,7 +257,8 @@ const (
 	// it gets one more.
 	formTokens   = 10
 	formInterval = 6 * time.Second
-	// maxAddresses bounds the addresses whose attempts are counted. The least recently added is dropped.
+	// maxAddresses bounds the addresses whose attempts are counted. Beyond the bound, the address that
+	// was added first is dropped.
 	maxAddresses = 4096
 	// sessionLifetime is the lifetime of a session. A cookie has the same lifetime.
 	sessionLifetime = 12 * time.Hour
@@ -271,7 +272,7 @@ const (
 // process ends. Make it with [newSignIns].
 type signIns struct {
 	tries *lru.Cache[string, *rate.Limiter] // by network address
-	// sessions has the hashes of cookies as keys. The time of a lookup tells nothing about the cookies.
+	// sessions has the hashes of cookies as keys, so the time of a lookup tells nothing about the cookies.
 	sessions *lru.Cache[[sha256.Size]byte, grant]
 	// codes contains only the newest code of a link: its hash and its expiry.
 	codes *lru.Cache[[sha256.Size]byte, time.Time]

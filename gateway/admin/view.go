@@ -78,7 +78,7 @@ func (v *View) Upstreams(team string) ([]UpstreamHealth, error) {
 func (v *View) Version() string {
 	loaded := v.Configuration()
 	version := fmt.Sprintf("%d-%d", v.Snapshot().Number(), loaded.Loaded.UnixNano())
-	// A refused load changes neither the snapshot's number nor Loaded.
+	// Add the time of a refused load, which changes neither the snapshot's number nor Loaded.
 	if loaded.Refused != nil {
 		version += fmt.Sprintf("-%d", loaded.Refused.UnixNano())
 	}
@@ -113,8 +113,8 @@ func (v *View) Principals() []string {
 	return all[:min(len(all), maxPrincipals)]
 }
 
-// Endpoint returns the URL of the MCP endpoint for clients. Without a public_url, it is the gateway's
-// listen address. If the gateway listens on all addresses, the URL contains the host of r, an
+// Endpoint returns the URL of the MCP endpoint for clients. If there is no public_url, it is the
+// gateway's listen address. If the gateway listens on all addresses, the URL contains the host of r, an
 // operator's request.
 func (v *View) Endpoint(r *http.Request) string {
 	return v.Snapshot().Config.Gateway.Endpoint((&url.URL{Host: r.Host}).Hostname()).String()

@@ -257,7 +257,7 @@ func Entries(s *snapshot.Snapshot, principal *policy.Principal) []*catalog.Entry
 }
 
 // Lock returns a lock file that approves all listed prompts, even if the current lock leaves them out.
-// If several upstreams list the same exposed name, the first one's definition counts.
+// If several upstreams list the same exposed name, the definition of the first upstream counts.
 func Lock(s *snapshot.Snapshot) config.Lock {
 	seen := map[string]bool{}
 	var prompts []config.LockedPrompt
@@ -302,7 +302,7 @@ func readerships(s *snapshot.Snapshot, name string) (all []AnswerUpstream) {
 	}
 	for _, c := range s.Candidates(name) {
 		if _, listed := listedPrompt(s, &c.Source, c.Own); !listed {
-			// Without a definition, rules with a condition on it do not count.
+			// The definition is unknown, so rules with a condition on the definition do not count.
 			add(c.Source.Upstream, c.Source.Team, "unknown", nil)
 		}
 	}

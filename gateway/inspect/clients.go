@@ -47,8 +47,8 @@ func isVisible(s *snapshot.Snapshot, e *catalog.Entry) bool {
 	})
 }
 
-// FilePrompt returns an owner's prompt if it comes from a file, else nil. It works even if no connector
-// runs.
+// FilePrompt returns an owner's prompt, or nil if the prompt is not from a file. It works even if no
+// connector runs.
 func FilePrompt(s *snapshot.Snapshot, owner catalog.Owner) *files.Prompt {
 	if list := s.Files(owner.Upstream); list != nil {
 		return list.Prompt(owner.Name)

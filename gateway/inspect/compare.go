@@ -39,7 +39,7 @@ const (
 // PromptChange is a change of one prompt of an upstream.
 type PromptChange struct {
 	Kind string `json:"kind"`
-	// Name is the new exposed name, or the old one of a hidden prompt.
+	// Name is the new exposed name or, for a hidden prompt, the old exposed name.
 	Name string `json:"name"`
 	// Before is the old exposed name of a renamed prompt.
 	Before   string `json:"before,omitempty"`
@@ -48,8 +48,8 @@ type PromptChange struct {
 	To []string `json:"to,omitempty"`
 	// But are the exceptions if To is everybody: readers who saw the prompt before, or still see it.
 	But []string `json:"but,omitempty"`
-	// Rule is the location of the deciding block, as PATH:LINE; empty if there is none. If no rule
-	// shows the prompt any more, it is the rule of the old configuration that showed it.
+	// Rule is the location of the deciding block, as PATH:LINE. It is empty if there is no such
+	// block. If no rule shows the prompt any more, it is the rule of the old configuration that showed it.
 	Rule string `json:"rule,omitempty"`
 	// Reason explains the change if Rule does not.
 	Reason string `json:"reason,omitempty"`

@@ -83,7 +83,7 @@ type admissionChain struct {
 	snapshot  *snapshot.Snapshot
 	source    *catalog.Source
 	own, name string
-	// prompt is the prompt after the steps so far; nil if its definition is unknown.
+	// prompt is the prompt after the steps so far. It is nil if its definition is unknown.
 	prompt *catalog.Prompt
 	// steps are the steps so far. The first step that leaves the prompt out decides.
 	steps []policy.Step
@@ -115,7 +115,7 @@ func (c *admissionChain) addStep(rule string, leavesOut bool, text string) {
 	c.steps = append(c.steps, policy.Step{Rule: rule, Text: text, Decides: leavesOut && c.deciding() < 0})
 }
 
-// deciding returns the index of the deciding step, or -1.
+// deciding returns the index of the deciding step, or -1 if no step decides.
 func (c *admissionChain) deciding() int {
 	return slices.IndexFunc(c.steps, func(step policy.Step) bool { return step.Decides })
 }
@@ -137,7 +137,7 @@ func (c *admissionChain) addOverride() {
 	c.add(block.Place, false, "its prompt block %s", describe(block))
 }
 
-// overridden returns the prompt with the changes of its prompt block; nil if the definition is
+// overridden returns the prompt with the changes of its prompt block, or nil if the definition is
 // unknown.
 func (c *admissionChain) overridden() (*catalog.Prompt, error) {
 	block := c.snapshot.PromptBlock(c.source, c.own)

@@ -37,7 +37,7 @@ func Checked(check func(string) error) func(string) (string, error) {
 // AnyText is the parse function that accepts every text.
 func AnyText(s string) (string, error) { return s, nil }
 
-// OneOf makes a parse function that accepts only these words. Its error suggests the nearest word.
+// OneOf makes a parse function that accepts only the given words. Its error suggests the nearest word.
 func OneOf[T ~string](words ...T) func(string) (T, error) {
 	return func(s string) (T, error) {
 		if slices.Contains(words, T(s)) {
@@ -48,8 +48,10 @@ func OneOf[T ~string](words ...T) func(string) (T, error) {
 	}
 }
 
-// Int decodes a whole number from 1 to most.
-func Int(b *Block, name string, most int, dst *int) { number(b, name, "a whole number", 1, most, dst) }
+// Int decodes a whole number from 1 to maximum.
+func Int(b *Block, name string, maximum int, dst *int) {
+	number(b, name, "a whole number", 1, maximum, dst)
+}
 
 func number[T int | float64](b *Block, name, kind string, least, most T, dst *T) {
 	v, ok := eval(b, name, cty.Number)
@@ -67,7 +69,7 @@ func number[T int | float64](b *Block, name, kind string, least, most T, dst *T)
 }
 
 // Text returns the value of a string attribute. ok is false if the attribute is absent, null or
-// wrong; a wrong value was reported.
+// wrong. A wrong value was reported.
 func (b *Block) Text(name string) (t Text, ok bool) {
 	v, ok := eval(b, name, cty.String)
 	if !ok {
@@ -97,7 +99,7 @@ func (b *Block) ReadFile(name string) (content string, path Text, ok bool) {
 	return content, path, true
 }
 
-// List decodes each element of a list of strings; see [Set] for parse. It reports wrong elements and leaves
+// List decodes each element of a list of strings with parse, as [Set] does. It reports wrong elements and leaves
 // them out.
 func List[T any](b *Block, name string, parse func(string) (T, error)) []T {
 	var values []T
@@ -157,7 +159,7 @@ func SecretMap[T any](
 		return nil
 	}
 	entries := v.AsValueMap()
-	values, seen := map[string]T{}, map[string]string{} // seen maps results of same to keys
+	values, seen := map[string]T{}, map[string]string{} // seen maps results of the function same to keys
 	for _, key := range slices.Sorted(maps.Keys(entries)) {
 		e := entries[key]
 		at, isWritten := written[key]
@@ -183,11 +185,11 @@ func SecretMap[T any](
 	return values
 }
 
-// SameKey is the argument same of [SecretMap] if only equal keys are duplicates.
+// SameKey makes [SecretMap] treat only equal keys as duplicates.
 func SameKey(key string) string { return key }
 
-// Object returns the entries of a map with values of any type. It reports an empty map and other types, and then
-// returns nil.
+// Object returns the entries of a map with values of any type. For an empty map or
+// another type, it reports an error and returns nil.
 func Object(b *Block, name string) map[string]cty.Value {
 	v, ok := eval(b, name, cty.DynamicPseudoType)
 	if !ok {

@@ -34,7 +34,7 @@ func (b *Block) Type() string { return b.hcl.Type }
 // Labelled reports whether the block has a label. Check reports a missing label.
 func (b *Block) Labelled() bool { return len(b.hcl.Labels) > 0 }
 
-// Label returns the first label, or "".
+// Label returns the first label, or "" if the block has none.
 func (b *Block) Label() string {
 	if !b.Labelled() {
 		return ""
@@ -59,7 +59,7 @@ func (b *Block) HasErrors() bool {
 	return slices.ContainsFunc(b.errorsAt[whole.Filename], func(at int) bool { return whole.Start.Byte <= at && at < whole.End.Byte })
 }
 
-// Withdraw removes the block's diagnostics with a summary and returns their number. The caller reports their
+// Withdraw removes the block's diagnostics that have this summary and returns their number. The caller reports their
 // common cause.
 func (b *Block) Withdraw(summary string) int {
 	before := len(b.diags)
@@ -70,7 +70,7 @@ func (b *Block) Withdraw(summary string) int {
 // Drop removes a top-level block and its diagnostics. The caller reports an error that names the block. Call it
 // before Check.
 func (b *Block) Drop() {
-	checker{b.Reader}.block(b.hcl, b.schema) // for hiding misspelt secrets; its diagnostics are removed
+	checker{b.Reader}.block(b.hcl, b.schema) // this hides misspelt secrets; the next line removes its diagnostics
 	b.diags = slices.DeleteFunc(b.diags, b.isAbout)
 	src := b.byPath[b.Range().Filename]
 	src.blocks = slices.DeleteFunc(slices.Clone(src.blocks), func(other *hclsyntax.Block) bool { return other == b.hcl })
@@ -184,7 +184,7 @@ func (b *Block) WarnHidden(at hcl.Range, summary, detail string, args ...any) {
 	b.Warning(at, summary, detail, args...)
 }
 
-// ResolvePath returns a path relative to the folder of the block's file, unless it is absolute.
+// ResolvePath joins a path to the folder of the block's file, unless the path is absolute.
 func (b *Block) ResolvePath(path string) string {
 	if filepath.IsAbs(path) {
 		return path

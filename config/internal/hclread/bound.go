@@ -27,12 +27,12 @@ const (
 // Bounds of the expressions in a file.
 const (
 	maxValue      = 1 << 20  // bytes of an argument, a result or an attribute's value
-	maxFileValues = 16 << 20 // bytes of all such values in a file
+	maxFileValues = 16 << 20 // bytes of all arguments, results and values in a file
 	maxElements   = 4_096    // in a list, an object or a map
-	// maxDigits bounds a number that is written out, read from text, or computed: converted to text, it has all
-	// its digits.
+	// maxDigits bounds the digits of a number that is written out, read from text, or computed, because the
+	// number could be converted to text.
 	maxDigits = 400
-	// elementBytes is the minimum size of a value in these counts.
+	// elementBytes is the minimum size that the bounds count for a value, in bytes.
 	elementBytes = 16
 )
 
@@ -44,7 +44,7 @@ const (
 	summaryLoop   = "No loops here"
 )
 
-// tooMuch returns a diagnostic at the first token beyond a bound, or nil. A lock file may have any number of
+// tooMuch returns a diagnostic at the first token beyond a bound, or nil if there is none. A lock file may have any number of
 // tokens and lines of text, but no expressions.
 func tooMuch(tokens hclsyntax.Tokens, isLock bool) *hcl.Diagnostic {
 	if len(tokens) > maxTokens && !isLock {
@@ -81,7 +81,7 @@ func tooMuch(tokens hclsyntax.Tokens, isLock bool) *hcl.Diagnostic {
 	return nil
 }
 
-// isOfText reports whether a token is part of blocks and texts without references.
+// isOfText reports whether a token can occur in blocks that contain only texts without references.
 func isOfText(t hclsyntax.TokenType) bool {
 	switch t {
 	case hclsyntax.TokenIdent, hclsyntax.TokenEqual, hclsyntax.TokenOBrace, hclsyntax.TokenCBrace, hclsyntax.TokenNewline,

@@ -13,7 +13,7 @@ import (
 )
 
 // eval returns the value of an attribute, converted to a type. ok is false if the attribute is
-// absent, null or wrong; a wrong value was reported.
+// absent, null or wrong. A wrong value was reported.
 func eval(b *Block, name string, want cty.Type) (v cty.Value, ok bool) {
 	attribute := b.hcl.Body.Attributes[name]
 	if attribute == nil {

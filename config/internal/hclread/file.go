@@ -65,7 +65,7 @@ func (f *File) parseBlocks(names attributeNames, r *Reporter) {
 		reported = hcl.Diagnostics{&curly} // the other errors follow from it
 	}
 	if i := slices.IndexFunc(reported, func(d *hcl.Diagnostic) bool { return d.Summary == summaryUnclosed }); i >= 0 {
-		reported = reported[:i+1] // after an unclosed text, the parser misreads the next ones
+		reported = reported[:i+1] // after an unclosed text, the parser misreads the following texts
 	}
 	for _, d := range causes(reported) {
 		r.Report(names.locate(explainSyntax(d, f.Content), f.Content))
@@ -77,7 +77,7 @@ func (f *File) parseBlocks(names attributeNames, r *Reporter) {
 	}
 }
 
-// causes removes the diagnostics that follow from another diagnostic: about text that is not UTF-8,
+// causes removes the diagnostics that are consequences of another one: of a diagnostic about text that is not UTF-8,
 // or about an unknown character or operator in the same line.
 func causes(diags hcl.Diagnostics) hcl.Diagnostics {
 	lexical := map[int]*hcl.Diagnostic{} // by line
@@ -112,7 +112,7 @@ func (f *File) hide(at hcl.Range) {
 	f.unquoted = append(f.unquoted, span{at.Start.Byte, at.End.Byte})
 }
 
-// withholds returns the reason for not printing lines, or "".
+// withholds returns the reason for not printing lines, or "" if they may be printed.
 func (f *File) withholds(lines span) (why string) {
 	isIn := func(hidden span) bool { return hidden.start < lines.end && lines.start < hidden.end }
 	switch {

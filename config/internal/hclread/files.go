@@ -64,7 +64,7 @@ func (f *finder) namedFile(path string) {
 }
 
 // folder reads the files below a folder. It skips names that begin with a dot or an underscore, but
-// follows links into them: a mounted ConfigMap has its files in such folders.
+// follows links into folders with such names, because a mounted ConfigMap has its files in them.
 func (f *finder) folder(path string) error {
 	// The folder may itself be a link, like mounted folders.
 	root, err := os.OpenRoot(path)

@@ -21,7 +21,8 @@ const (
 	summaryVariables = "Variables not allowed"
 )
 
-// explainSyntax adds a remedy to a diagnostic of the parser if the file uses another program's syntax.
+// explainSyntax returns a parser diagnostic with its summary and detail replaced by a remedy if it recognises the
+// cause: a missing quote, a variable of another program, or JSON.
 func explainSyntax(d *hcl.Diagnostic, content []byte) *hcl.Diagnostic {
 	explained := *d
 	switch {
@@ -34,7 +35,7 @@ func explainSyntax(d *hcl.Diagnostic, content []byte) *hcl.Diagnostic {
 			explained.Summary, explained.Detail = summaryVariables, remedy
 		}
 	case d.Subject != nil && d.Subject.Start.Line == 1 && bytes.HasPrefix(bytes.TrimSpace(content), []byte("{")):
-		explained.Summary, explained.Context = "JSON instead of HCL", nil // the first line is enough
+		explained.Summary, explained.Context = "JSON instead of HCL", nil // quote only the first line
 		explained.Detail = "A configuration is written in HCL. If this is an MCP client's configuration, promptweir " +
 			"import FILE turns it into a team's file."
 	}
@@ -63,7 +64,7 @@ func (names attributeNames) locate(d *hcl.Diagnostic, content []byte) *hcl.Diagn
 	return &located
 }
 
-// explainVariable adds a remedy to a diagnostic about a variable.
+// explainVariable replaces the detail of a diagnostic about a variable by a remedy.
 func explainVariable(d *hcl.Diagnostic, content []byte) *hcl.Diagnostic {
 	// Quote only a name in "${…}" or after env. Any other name may be a secret that lacks its quotes.
 	if d.Summary != summaryVariables || d.Subject == nil {
@@ -80,7 +81,7 @@ func explainVariable(d *hcl.Diagnostic, content []byte) *hcl.Diagnostic {
 	return &explained
 }
 
-// instead returns the replacement for the foreign variable at an offset, or "". The offset may be negative.
+// instead returns the remedy for the foreign variable at an offset, or "" if there is none. The offset may be negative.
 func instead(content []byte, at int) string {
 	if at < 0 {
 		return ""
@@ -97,8 +98,8 @@ func instead(content []byte, at int) string {
 	return fmt.Sprintf(`For the variable %s of the gateway's environment write "${%s}", or just %s if it is the whole string; for this text as it is, write "$${".`, name, call, call)
 }
 
-// remedies complete diagnostics of HCL. A remedy is for diagnostics with its summary whose detail contains its
-// text.
+// remedies complete diagnostics of HCL. Each remedy is for diagnostics that have its summary, and whose detail
+// contains its detail.
 var remedies = []struct{ summary, detail, remedy string }{ //nolint:gochecknoglobals // a constant table
 	{"Unclosed configuration block", "", "Write the missing }."},
 	{"Invalid block definition", "must not be used when defining a block", "Remove the equals sign."},
@@ -121,7 +122,7 @@ const (
 	sentenceDirective = "A %{ in a text begins a directive of HCL; write %%{ for this text as it is."
 )
 
-// sentences replace unhelpful texts of HCL, by their summaries. No sentence contains a value of the
+// sentences maps summaries of HCL's diagnostics to replacements for their unhelpful details. No sentence contains a value of the
 // configuration.
 var sentences = map[string]string{ //nolint:gochecknoglobals // a constant table
 	"Ambiguous attribute key":                         `A name with a dot needs quotes; write "A.B" = VALUE.`,

@@ -185,7 +185,7 @@ func instructions(re *syntax.Regexp) int {
 	return count
 }
 
-// instructionBytes is the memory of one instruction, about.
+// instructionBytes is the approximate memory of one instruction.
 const instructionBytes = 40
 
 // Compile is the function [Compile], but charges the program's memory to the budget of the block's file.
@@ -202,7 +202,7 @@ func (b *Block) Compile(pattern string) (*Program, error) {
 
 // RegexFunction returns the function regex for one evaluation of a condition. It uses the compiled programs, and
 // compiles other patterns within bounds. Each match and each compilation reduces steps, and fails if steps becomes
-// negative. The caller must check steps afterwards, because the functions can and try hide the error.
+// negative. The caller must check steps afterwards, because the HCL functions "can" and "try" hide the error.
 func RegexFunction(programs map[string]*Program, steps *int) Function {
 	general := stdlib.RegexFunc
 	program := func(pattern string) (*Program, error) {

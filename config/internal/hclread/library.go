@@ -47,7 +47,7 @@ func checkCall(name string, args []cty.Value) error {
 		}
 	}
 	size, err := 0, error(nil)
-	text := func(i int) string { // of a known string, or ""
+	text := func(i int) string { // the argument if it is a string, or ""
 		if values[i].IsNull() || values[i].Type() != cty.String {
 			return ""
 		}

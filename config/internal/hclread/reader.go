@@ -199,7 +199,7 @@ type References struct{ Env, Files map[string]bool }
 // NewReferences returns an empty set.
 func NewReferences() References { return References{map[string]bool{}, map[string]bool{}} }
 
-// SummaryDuplicate is the summary of [Reader.Unique].
+// SummaryDuplicate is the summary of the errors that [Reader.Unique] reports.
 const SummaryDuplicate = "Duplicate name"
 
 // Unique reports the second use of a name, with the location of the first use. If the uses are in

@@ -30,8 +30,8 @@ type kind struct {
 	severity hcl.DiagnosticSeverity
 }
 
-// maxOfFile bounds the errors, and the warnings, of one file. A file may have an error in every few bytes, and
-// [Block.HasErrors] searches all errors of its file.
+// maxOfFile bounds the errors of one file, and also its warnings. Without it, [Block.HasErrors] would be slow for a
+// file with an error in every few bytes.
 const maxOfFile = 100
 
 const summaryMore = "Only some are shown"
@@ -76,7 +76,7 @@ func (r *Reporter) Report(d *hcl.Diagnostic) {
 // reported any.
 func (r *Reporter) Reported() int { return r.reported }
 
-// addCounts adds a diagnostic for each file with omitted diagnostics, with their number.
+// addCounts adds a diagnostic with the number of omitted diagnostics for each file that has any.
 func (r *Reporter) addCounts() {
 	for k, n := range r.seen {
 		if n <= maxOfFile {
@@ -98,7 +98,7 @@ func location(at hcl.Range) string { return fmt.Sprintf("%s:%d", at.Filename, at
 
 // Report contains the diagnostics of a Reader, or of findings.
 type Report struct {
-	// Finish sorts Diagnostics by file and line; diagnostics without a location come first.
+	// Diagnostics are sorted by file and line after Finish. Those without a location come first.
 	Diagnostics hcl.Diagnostics
 	files       map[string]*File
 }
@@ -110,7 +110,7 @@ func (r *Reader) Finish() Report {
 	for i, src := range r.files {
 		order[src.Path] = i
 	}
-	// Blocks and attributes are not checked in the order of lines.
+	// Sort, because blocks and attributes are not checked in the order of lines.
 	at := func(d *hcl.Diagnostic) []int {
 		if d.Subject == nil {
 			return nil
@@ -153,7 +153,7 @@ func (r Report) Without(severity hcl.DiagnosticSeverity, replaced map[string]boo
 	return without
 }
 
-// Write prints each diagnostic with its lines, for a terminal. A width of 0 does not wrap the details.
+// Write prints each diagnostic with its lines, for a terminal. If width is 0, it does not wrap the details.
 func (r Report) Write(w io.Writer, width uint, color bool) error {
 	for _, d := range r.Diagnostics {
 		if _, err := io.WriteString(w, r.text(d, width, color)); err != nil {
@@ -189,8 +189,8 @@ func (r Report) text(d *hcl.Diagnostic, width uint, color bool) string {
 type quotedLine string
 
 // quote returns the location of a diagnostic as FILE:LINE:COLUMN, the name of the block around it, and its
-// lines with a mark below the column. A diagnostic for a whole line has no column and no mark. The reason replaces
-// lines that are too long or may contain a secret.
+// lines with a mark below the column. A diagnostic for a whole line has no column and no mark. Lines that
+// are too long or may contain a secret are replaced by the reason.
 func (r Report) quote(d *hcl.Diagnostic, highlight, end string) string {
 	at := d.Subject
 	place, column := fmt.Sprintf("  on %s:%d", Printable(at.Filename), at.Start.Line), fmt.Sprintf(":%d", at.Start.Column)

@@ -30,7 +30,7 @@ type BlockSchema struct {
 	Schema
 }
 
-// attribute returns the row of an attribute, or an empty one.
+// attribute returns the row of an attribute, or an empty row if there is no such attribute.
 func (s Schema) attribute(name string) Attribute {
 	for i := range s.Attributes {
 		if s.Attributes[i].Name == name {
@@ -139,7 +139,8 @@ func (c checker) attributes(attributes hclsyntax.Attributes, s Schema, prefix st
 	}
 }
 
-// leastMisspelt is the minimum length at which mayBeSecret trusts a comparison: pat is near rate by accident.
+// leastMisspelt is the minimum length of a name at which mayBeSecret trusts a comparison. Shorter names may be
+// similar by accident, like pat and rate.
 const leastMisspelt = 5
 
 // mayBeSecret reports whether an unknown attribute may be a misspelt secret.
@@ -232,7 +233,8 @@ func aBlock(types []string) string {
 	return text + types[last] + " block"
 }
 
-// Suggest returns the end of a sentence about an unknown name: ". Did you mean …?" with the nearest known name, or ".".
+// Suggest returns the end of a sentence about an unknown name: ". Did you mean …?" with the nearest known name, or "."
+// if no known name is near.
 func Suggest(name string, known []string) string {
 	best := nearest(name, known)
 	if best == "" {
@@ -250,7 +252,7 @@ func Sentence(err error) string {
 	return text + "."
 }
 
-// nearest returns the known name of which name is probably a misspelling, or "".
+// nearest returns the known name that was probably meant by name, or "" if there is none.
 func nearest(name string, known []string) string {
 	best, limit := "", max(1, len(name)/3) // one typo for every three letters
 	for _, k := range known {

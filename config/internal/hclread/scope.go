@@ -86,7 +86,7 @@ func (s *scope) env(name string, fallback []cty.Value) (cty.Value, error) {
 			return cty.DynamicVal, err
 		}
 	}
-	if value, ok := s.options.LookupEnv(name); ok { // an empty variable is set
+	if value, ok := s.options.LookupEnv(name); ok { // a variable with an empty value is set
 		return cty.StringVal(value), nil
 	}
 	if len(fallback) > 0 {

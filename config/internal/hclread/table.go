@@ -31,18 +31,18 @@ const (
 	secret   = "secret"
 )
 
-// Plain is an attribute whose value is logged, so it may not come from env or file.
+// Plain returns an attribute whose value is logged, so it may not come from env or file.
 func Plain(name string, f Field, meaning string) Attribute {
 	return Attribute{Name: name, Env: plain, Field: f, Meaning: meaning}
 }
 
-// FromEnvironment is an attribute whose value may come from env and file. If it does, diagnostics
+// FromEnvironment returns an attribute whose value may come from env and file. If it does, diagnostics
 // do not show it.
 func FromEnvironment(name string, f Field, meaning string) Attribute {
 	return Attribute{Name: name, Env: external, Field: f, Meaning: meaning}
 }
 
-// Secret is an attribute whose value is sensitive even if it is written out. No diagnostic quotes
+// Secret returns an attribute whose value is sensitive even if it is written out. No diagnostic quotes
 // the lines of an attribute of that name, in any block.
 func Secret(name string, f Field, meaning string) Attribute {
 	return Attribute{Name: name, Env: secret, Field: f, Meaning: meaning}
@@ -54,7 +54,7 @@ func (a Attribute) Or(text string) Attribute {
 	return a
 }
 
-// Required makes an absent attribute an error; the remedy explains how to set it.
+// Required returns the attribute as a required one. The remedy explains how to set it.
 func (a Attribute) Required(remedy string, args ...any) Attribute {
 	a.Default, a.remedy = "required", fmt.Sprintf(remedy, args...)
 	return a
@@ -63,13 +63,13 @@ func (a Attribute) Required(remedy string, args ...any) Attribute {
 // Field is the decoder of an attribute.
 type Field struct {
 	Type string // in the documentation
-	// Target points to the default and, after decoding, to the value. It is nil if the attribute sets
-	// no single variable.
+	// Target points to the default and, after decoding, to the value. It is nil if the attribute does
+	// not set exactly one variable.
 	Target any
 	decode func(b *Block, name string)
 }
 
-// String is a field that [Set] decodes.
+// String returns a field that [Set] decodes.
 func String[T any](dst *T, parse func(string) (T, error)) Field {
 	kind := "string"
 	if reflect.TypeFor[T]() == reflect.TypeFor[time.Duration]() {
@@ -78,7 +78,7 @@ func String[T any](dst *T, parse func(string) (T, error)) Field {
 	return Field{kind, dst, func(b *Block, name string) { Set(b, name, dst, parse) }}
 }
 
-// Flag is a field that is true or false.
+// Flag returns a field that is true or false.
 func Flag(dst *bool) Field {
 	return Field{"true or false", dst, func(b *Block, name string) {
 		if v, ok := eval(b, name, cty.Bool); ok {
@@ -87,22 +87,22 @@ func Flag(dst *bool) Field {
 	}}
 }
 
-// Count is a field for a whole number from 1 to most.
-func Count(dst *int, most int) Field {
-	return Field{"number", dst, func(b *Block, name string) { Int(b, name, most, dst) }}
+// Count returns a field for a whole number from 1 to maximum.
+func Count(dst *int, maximum int) Field {
+	return Field{"number", dst, func(b *Block, name string) { Int(b, name, maximum, dst) }}
 }
 
-// Number is a field for a number within bounds.
+// Number returns a field for a number within bounds.
 func Number(dst *float64, least, most float64) Field {
 	return Field{"number", dst, func(b *Block, name string) { number(b, name, "a number", least, most, dst) }}
 }
 
-// Strings is a field that [List] decodes.
+// Strings returns a field that [List] decodes.
 func Strings[T any](dst *[]T, parse func(string) (T, error)) Field {
 	return Field{"list", dst, func(b *Block, name string) { *dst = List(b, name, parse) }}
 }
 
-// Filled is [Strings] for a list that may be absent but not empty; the detail explains why.
+// Filled is [Strings] for a list that may be absent but not empty. The detail explains why.
 func Filled[T any](dst *[]T, parse func(string) (T, error), detail string) Field {
 	return Field{"list", dst, func(b *Block, name string) {
 		if b.Has(name) && isEmpty(b, name, dst, parse) {
@@ -128,12 +128,12 @@ func isEmpty[T any](b *Block, name string, dst *[]T, parse func(string) (T, erro
 	return len(*dst) == 0 && b.Reported() == before
 }
 
-// Custom is a field with any decoder. kind is its type in the documentation.
+// Custom returns a field with any decoder. kind is the type of the field in the documentation.
 func Custom(kind string, target any, decode func(b *Block)) Field {
 	return Field{kind, target, func(b *Block, _ string) { decode(b) }}
 }
 
-// Beside is a field that the decoder of another attribute decodes.
+// Beside returns a field that the decoder of another attribute decodes.
 func Beside(kind string, target any) Field { return Field{kind, target, func(*Block, string) {}} }
 
 // Recorded returns a field that adds the variables and files of its expression to refs when it is

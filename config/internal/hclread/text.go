@@ -28,7 +28,7 @@ func Each[T any](values []T, text func(T) string) []string {
 	return texts
 }
 
-// Masked replaces sensitive values.
+// Masked is the text that replaces sensitive values.
 const Masked = "(sensitive)"
 
 // PEMStart begins every block of a PEM file.
@@ -82,7 +82,7 @@ func hasCredentials(value string) bool {
 
 // DecodeBase64 reads the standard and the URL alphabet, padded or not.
 func DecodeBase64(s string) ([]byte, error) {
-	// Tools write keys in both alphabets, which agree in their common characters.
+	// Tools write keys in either alphabet. The alphabets differ in two characters only, so one can replace the other.
 	s = strings.NewReplacer("-", "+", "_", "/").Replace(strings.TrimRight(s, "="))
 	b, err := base64.RawStdEncoding.Strict().DecodeString(s)
 	if err != nil {

@@ -13,8 +13,8 @@ import (
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
-// maxRendered bounds the images and sounds of a file on its page, in bytes of base64. The script
-// fetches the page after each change of the file.
+// maxRendered bounds the total size of the images and sounds of a file on its page, in bytes of base64.
+// It is small, because the script fetches the page after each change of the file.
 const maxRendered = 1 << 20
 
 // mayRead reports whether the caller may see the text of a prompt's file. Without an auth block, every

@@ -44,7 +44,7 @@ func door(content ...Node) Node {
 }
 
 // entrance is the sign-in page. After signing in, the browser goes to next. problem explains a failed
-// attempt; nil at first.
+// attempt. It is nil before the first attempt.
 func entrance(haveToken bool, next string, problem Node) Node {
 	return door(If(problem != nil, P(Class("card bad"), Role("alert"), problem)),
 		If(!haveToken, Raw(`<p>This is the operators' console. Without an admin token, it opens on the gateway's own machine only. <code>promptweir token `+

@@ -16,9 +16,9 @@ type page struct {
 	name string
 	// title is the title of the window.
 	title string
-	// as is the principal of *View as*; empty for everybody. All links contain it.
+	// as is the principal of *View as*. It is empty for everybody. All links contain it.
 	as string
-	// sees is a sentence about the principal and the page's prompt; nil for pages without a prompt.
+	// sees is a sentence about the principal and the page's prompt. It is nil for pages without a prompt.
 	sees Node
 	// query is the text of the search.
 	query string
@@ -33,7 +33,7 @@ type page struct {
 	uri string
 }
 
-// link returns the URL of a page. query contains names and values in turn; empty values are left out.
+// link returns the URL of a page. query contains names and values in turn. Empty values are left out.
 // The URL also contains the principal of *View as*.
 func (p *page) link(path string, query ...string) string {
 	values := url.Values{}

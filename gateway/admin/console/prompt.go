@@ -43,13 +43,13 @@ func (c *console) prompt(r *http.Request, p *page) (Node, error) {
 		Div(live("reports"),
 			Map(prompt.Reports, func(report string) Node {
 				if !prompt.Listed && report == prompt.Answer.Offered {
-					return nil // the card below explains it
+					return nil // the card below contains the same text
 				}
 				return P(Class("card poor"), bdi(sentence(report)))
 			}),
 			If(!prompt.Listed, section("unlisted", "Not in the catalog", Class("card bad"),
 				P(bdi(sentence(prompt.Answer.Offered)), Text(" No client can see or get it."))))),
-		// Iff, not If: the file must not be read for callers who may not see it.
+		// Use Iff, because If would read the file even for callers who may not see it.
 		Iff(c.mayRead(r), func() Node { return fileSection(c.view.File(r.Context(), name, formArguments(r))) }),
 		Div(Class("columns"),
 			Div(
@@ -222,7 +222,7 @@ func command(prompt *admin.Prompt, endpoint string) Node {
 	}
 	add("--url")
 	add(line(endpoint))
-	add("--") // a server's names must not be flags
+	add("--") // a server's names must not count as flags
 	add(line(prompt.Name))
 	for _, a := range prompt.Arguments {
 		if a.Required {

@@ -16,7 +16,7 @@ import (
 const (
 	// maxMessages bounds the messages of a result on a page.
 	maxMessages = 200
-	// maxData bounds the images and sounds of a result on a page, in bytes of base64 together.
+	// maxData bounds the total size of the images and sounds of a result on a page, in bytes of base64.
 	maxData = 8 << 20
 )
 

@@ -26,12 +26,12 @@ func line(s string) string { return visible(cut(s, maxLine), " ") }
 // characters.
 func text(s string) string { return visible(cut(s, maxText), "\n") }
 
-// cut shortens a text to most bytes, and appends the number of missing bytes.
-func cut(s string, most int) string {
-	if len(s) <= most {
+// cut shortens a text to limit bytes, and appends the number of missing bytes.
+func cut(s string, limit int) string {
+	if len(s) <= limit {
 		return s
 	}
-	return strings.ToValidUTF8(s[:most], "") + fmt.Sprintf("… (%s more)", count(len(s)-most, "byte"))
+	return strings.ToValidUTF8(s[:limit], "") + fmt.Sprintf("… (%s more)", count(len(s)-limit, "byte"))
 }
 
 // visible replaces invisible characters, and characters that change the look of others, with their code
@@ -47,7 +47,7 @@ func visible(s, lineEnd string) string {
 		case r == '\r':
 		case config.IsInvisible(r):
 			if unicode.Is(unicode.Variation_Selector, r) {
-				continue // many emoji contain one, so a code point would disturb
+				continue // many emoji contain a selector, so a code point would disturb
 			}
 			fmt.Fprintf(&out, "⟨%U⟩", r)
 		default:

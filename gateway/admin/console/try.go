@@ -98,7 +98,7 @@ func (c *console) operator(r *http.Request) Operator {
 // fieldPrefix begins the names of form fields with arguments.
 const fieldPrefix = "a:"
 
-// formArguments returns the arguments in a form, without empty ones.
+// formArguments returns the arguments in a form that are not empty.
 func formArguments(r *http.Request) (arguments wire.Object) {
 	for name, values := range r.PostForm {
 		argument, ok := strings.CutPrefix(name, fieldPrefix)
@@ -110,7 +110,7 @@ func formArguments(r *http.Request) (arguments wire.Object) {
 	return arguments
 }
 
-// complete responds with suggestions for an argument. After an error, there are none.
+// complete responds with suggestions for an argument. After an error, it responds with an empty list.
 func (c *console) complete(w http.ResponseWriter, r *http.Request) {
 	argument := r.PostForm.Get("argument")
 	others := formArguments(r).Without(func(name string) bool { return name == argument })

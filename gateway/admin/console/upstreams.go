@@ -91,8 +91,8 @@ func listed(u *admin.UpstreamHealth) string {
 	return "never listed"
 }
 
-// connectButton is a button that makes an upstream connect now; nil unless the upstream is down. The
-// page shows the result, and the script announces it.
+// connectButton is a button that makes an upstream connect now, or nil if the upstream is not down.
+// The page shows the result, and the script announces it.
 func connectButton(p *page, u *admin.UpstreamHealth) Node {
 	if u.Connected || u.Problem == nil {
 		return nil
@@ -103,7 +103,7 @@ func connectButton(p *page, u *admin.UpstreamHealth) Node {
 			Text("Connect now"), unseen(" to "+name)))
 }
 
-// trouble shows the upstream's problem with its cause and remedy; nil if there is no problem.
+// trouble shows the upstream's problem with its cause and remedy. It returns nil if there is no problem.
 func trouble(u *admin.UpstreamHealth) Node {
 	if u.Problem == nil {
 		return nil
