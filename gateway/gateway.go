@@ -243,8 +243,9 @@ func isKnown(store *cluster.Replica) bool {
 	return state.Connected || state.Err != nil
 }
 
-// IsReady reports whether the gateway is ready, see [admin.IsReady]. It remains ready when a reload
-// adds an upstream. Load balancers call this often, so later calls are cheap.
+// IsReady reports whether the gateway can take requests: it has been ready once, see [admin.IsReady],
+// is not about to end, and its audit log accepts lines. A reload that adds an upstream does not make
+// it unready. Load balancers call this often, so later calls are cheap.
 func (g *Gateway) IsReady() bool {
 	if !g.ready.Load() && isKnown(g.cluster) && admin.IsReady(g.Snapshot(), time.Since(g.publisher.Started())) {
 		g.ready.Store(true)

@@ -18,11 +18,11 @@ import (
 // errNoLoad means that [Options] has no Load function.
 var errNoLoad = errors.New("the gateway cannot reload: it was started without a way to load its configuration")
 
-// Reload loads the configuration again and puts it into use. A team's file with errors does not
-// stop the reload of the other files: [Gateway.Ready] shows whether the file's previous text is
-// used. After an error nothing has changed, except that after the end of ctx the reload may still
-// go on. The error's text contains nothing sensitive. Call it while [Gateway.Run] runs. Reloads
-// happen one after another.
+// Reload loads the configuration again and puts it into use. A team's file with errors does not stop
+// the reload of the other files: [Gateway.Ready] shows whether the file's previous text is used. If it
+// returns an error, nothing has changed, unless ctx has ended: the reload may then still be under way.
+// The error's text contains nothing sensitive. Call it while [Gateway.Run] runs. Reloads happen one
+// after another.
 //
 // Connectors stay, with their sessions and calls, if the connection settings of their upstream are
 // unchanged. Other connectors are replaced or removed, and end after their calls in flight.
@@ -156,7 +156,8 @@ func auditPath(cfg *config.Config) string {
 
 func auditRequired(cfg *config.Config) bool { return cfg.Audit != nil && cfg.Audit.Required }
 
-// sameTLS reports whether the TLS settings of the endpoint are equal.
+// sameTLS reports whether the TLS settings of the endpoint are equal, including whether it requires
+// client certificates.
 func sameTLS(before, after *config.Config) bool {
 	// Ignore the content of the certificate files, because the gateway reads it again while it
 	// serves.

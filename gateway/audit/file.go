@@ -33,11 +33,11 @@ func openFile(path string) (*file, error) {
 	return &file{path: path, File: opened, torn: isTorn(path)}, nil
 }
 
-// isTorn reports whether a file ends in a partial line, for example of a process that ended while the
+// isTorn reports whether a file ends in a partial line, for example because a process ended while the
 // disk was full. It returns false if the file cannot be read: permissions may allow only writing.
 func isTorn(path string) bool {
 	// Open the file again for reading. Opening the log itself for reading and writing would succeed
-	// for a pipe without a reader.
+	// even for a pipe without a reader, and must not.
 	info, err := os.Stat(path)
 	if err != nil || !info.Mode().IsRegular() || info.Size() == 0 {
 		return false

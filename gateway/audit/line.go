@@ -107,7 +107,7 @@ type Arguments struct {
 	Values map[string]string `json:"argument_values,omitempty"`
 }
 
-// Bounds of one line. Clients choose most of its texts.
+// Bounds of one line. They are necessary because clients choose most of its texts.
 const (
 	maxText      = 512      // bytes of a text or name
 	maxValue     = 1024     // bytes of the value of one argument
@@ -175,7 +175,7 @@ func (l *Line) boundGroups() {
 	}
 	isLong := func(group string) bool { return len(group) > maxText }
 	if slices.ContainsFunc(l.Groups, isLong) {
-		l.Groups = slices.Clone(l.Groups) // the principal has the same slice
+		l.Groups = slices.Clone(l.Groups) // do not change the principal's slice
 		for i, group := range l.Groups {
 			l.Groups[i] = l.clip(group, maxText)
 		}

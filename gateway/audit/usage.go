@@ -102,8 +102,8 @@ func (u *Usage) addLine(line []byte) {
 	if u.From.IsZero() || l.Last.Before(u.From) {
 		u.From = l.Last
 	}
-	// A line without a team is about a prompt that does not exist. A line with a method is about a link
-	// in a result.
+	// Skip lines without a team, because their prompts do not exist, and lines with a method, because
+	// they are about links in results.
 	if l.Event != Get || l.Method != "" || l.Via == "console" || l.Team == "" {
 		return
 	}

@@ -122,7 +122,7 @@ func (e *Entry) HiddenBy(audience *policy.Audience) *policy.Rule {
 // OwnersFor returns the owners that may serve an entry to an audience that sees it. The slice is
 // shared; do not modify it.
 func (e *Entry) OwnersFor(audience *policy.Audience) []Owner {
-	if len(e.decided) < 2 { // the policy decides equally for all owners
+	if len(e.decided) < 2 { // the decision is the same for all owners
 		return e.Owners
 	}
 	var owners []Owner
@@ -135,7 +135,7 @@ func (e *Entry) OwnersFor(audience *policy.Audience) []Owner {
 }
 
 // Decide evaluates the conditions of all owners ahead of [Entry.VisibleTo] and [Entry.OwnersFor],
-// which then use the cached decisions. At the deadline of ctx, the error is [policy.ErrBudget].
+// which then use the cached decisions. If the deadline of ctx passes, the error is [policy.ErrBudget].
 func (e *Entry) Decide(ctx context.Context, audience *policy.Audience) error {
 	for _, v := range e.decided {
 		if err := audience.Decide(ctx, v); err != nil {

@@ -155,7 +155,8 @@ func (c *Catalog) claimsOf(at int) (claims []claim, reports []Report) {
 		switch {
 		case len(name) > MaxName:
 			reports = append(reports, nameTooLong(source, prompt, name))
-		// A name from an override may be in no namespace, and then has no owner.
+		// A name from an override may be in no namespace. It then has no owner, and any team may use
+		// it.
 		case owner.Team != source.Team && owner.Upstream != "":
 			reports = append(reports, foreignPrefix(source, prompt, name, &owner))
 		case reserved:
@@ -243,8 +244,8 @@ func exchange(claims []claim, source int, fresh []claim) (merged, stale []claim)
 	return append(merged, fresh...), stale
 }
 
-// changedNames returns the names for which one source's claims differ. A name occurs at most once
-// in each list.
+// changedNames returns the names whose claims differ between stale and fresh, which are claims of one
+// source. Each contains a name at most once.
 func changedNames(stale, fresh []claim) map[string]bool {
 	names, before := map[string]bool{}, make(map[string]*Prompt, len(stale))
 	for _, c := range stale {

@@ -225,7 +225,8 @@ func (d *differ) exposes(team string, before, after []config.Rule) {
 	d.exposed(Added, before, after, "%s of team %q shows %s to %s%s", team)
 }
 
-// exposed adds the patterns that rules show to a reader and that others do not show to this reader.
+// exposed adds, for each reader, the patterns that the blocks in rules show to the reader and the
+// blocks in others do not.
 func (d *differ) exposed(sign Sign, others, rules []config.Rule, text, team string) {
 	for i := range rules {
 		r := &rules[i]
@@ -246,7 +247,7 @@ func (d *differ) hides(team string, before, after []config.Rule) {
 	d.hidden(Added, before, after, "%s %s removes %s from everybody%s", whose)
 }
 
-// hidden adds the patterns that rules hide and that others do not hide.
+// hidden adds the patterns that the blocks in rules hide and the blocks in others do not.
 func (d *differ) hidden(sign Sign, others, rules []config.Rule, text, whose string) {
 	for i := range rules {
 		r := &rules[i]
@@ -294,7 +295,8 @@ func (d *differ) overrides(team string, before, after []config.Override) {
 	})
 }
 
-// override adds the changes of one prompt block. An empty Override stands for a new or removed block.
+// override adds the changes of one prompt block. For a new or removed block, the missing Override has
+// only its Prompt set.
 func (d *differ) override(team string, place config.Place, old, now config.Override) {
 	if was, is := cmp.Or(old.Name, old.Prompt), cmp.Or(now.Name, now.Prompt); was != is {
 		d.add(Other, place, "prompt %q of team %q is renamed: %q instead of %q", now.Prompt, team, is, was)

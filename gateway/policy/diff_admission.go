@@ -31,8 +31,8 @@ func (d *differ) locks(before, after *config.Config) {
 	}
 }
 
-// enforced reports whether a lock leaves out prompts that are not approved. In other modes it only
-// warns.
+// enforced reports whether a lock leaves out prompts that are not approved. In other modes, it leaves
+// out nothing.
 func enforced(l config.LockSetting) bool { return l.Mode == config.LockEnforce }
 
 // lock adds the change of one block's lock.
@@ -58,7 +58,8 @@ func (d *differ) screens(team string, before, after []config.Screen) {
 	}
 }
 
-// unlike returns the blocks that change or reject prompts and have no equivalent in others.
+// unlike returns the elements of screens that change or reject prompts and have no equivalent among
+// others.
 func unlike(screens, others []config.Screen) (all []config.Screen) {
 	for _, s := range screens {
 		if s.Action != config.ScreenWarn && !slices.ContainsFunc(others, func(other config.Screen) bool { return alike(s, other) }) {

@@ -14,7 +14,8 @@ import (
 type Policy struct {
 	teams map[string]*team
 	hides []*block
-	// rules can show an entry. Audiences and visibilities refer to a rule by its index.
+	// rules are all rules that can show entries. Audiences and visibilities refer to a rule by its
+	// index.
 	rules []rule
 
 	// These are indexes of rules by their readers: readers that an expose block names, readers that a
@@ -98,8 +99,8 @@ func (p *Policy) addTeam(t *config.Team) {
 	p.teams[t.Name] = owner
 }
 
-// addRule adds a rule and indexes it by the selectors in to. The members of a team replace its
-// selector.
+// addRule adds a rule and indexes it by the given selectors. The members of a team replace the
+// selector of the team.
 func (p *Policy) addRule(r rule, to []config.Selector) {
 	id := len(p.rules)
 	p.rules = append(p.rules, r)

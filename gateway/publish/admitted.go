@@ -86,8 +86,8 @@ func (l *admitted) add(i int, d *decision, source *catalog.Source) {
 // finder returns a function that finds the decision about a definition in this list, which may be
 // nil.
 func (l *admitted) finder() func(i int, definition jsontext.Value) *decision {
-	// After a change of the list, most definitions have the same index. Most others still have the
-	// same memory.
+	// After a change of the list, most definitions have the same index. Most others are still at the
+	// same address in memory.
 	if l == nil {
 		return func(int, jsontext.Value) *decision { return nil }
 	}

@@ -226,8 +226,8 @@ func (p *Publisher) publishChanges(ctx context.Context) error {
 	}
 }
 
-// do makes Run's goroutine call a function, and waits for its end. If do returns an error, the
-// function was not called.
+// do makes Run's goroutine call a function, and waits until it has returned. If do returns an error,
+// the function was not called.
 func (p *Publisher) do(ctx context.Context, change func(context.Context)) error {
 	done := make(chan struct{})
 	select {

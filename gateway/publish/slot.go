@@ -54,7 +54,7 @@ func (u *upstreamSlot) receive() {
 	}
 }
 
-// visible returns the list that belongs into the catalog.
+// visible returns the list that belongs in the catalog, or nil if there is none.
 func (u *upstreamSlot) visible() *admitted {
 	if u.hidden {
 		return nil

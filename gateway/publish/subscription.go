@@ -72,7 +72,7 @@ func (sub *Subscription) setPrincipal(principal policy.Principal) {
 }
 
 // Changed returns a channel that receives a value after a change of the view. A list that is read
-// after the value contains the change or a later one.
+// after receiving the value contains that change or a later change.
 func (sub *Subscription) Changed() <-chan struct{} { return sub.wake }
 
 // TakeChange returns the time of the first change in this notification, and resets it. Call it after

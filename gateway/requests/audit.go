@@ -75,8 +75,9 @@ type recorder struct {
 	logger *slog.Logger // limited in rate
 }
 
-// records reports whether a request is recorded. A request that was refused before authentication
-// is not recorded, because anyone can send any number of them.
+// records reports whether a request is recorded: gets and completions always are, other requests only
+// if the audit block turns on access. A request that was refused before authentication is not
+// recorded, because anyone can send any number of such requests.
 func (a *recorder) records(x *run) bool {
 	if a.log == nil || x.caller.Generation == nil && x.r.local == nil {
 		return false

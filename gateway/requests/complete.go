@@ -42,8 +42,8 @@ func (h *Handler) complete(ctx context.Context, x *run) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	// The result has the form of a legacy server's. passedOn adds the members that modern clients
-	// need.
+	// The result has the form in which a legacy server would return it. passedOn adds the members that
+	// modern clients need.
 	result := upstream.Result{JSON: jsontext.Value(noCompletions), Revision: wire.LatestLegacy}
 	owners = slices.DeleteFunc(slices.Clone(owners), func(o catalog.Owner) bool {
 		return !x.snapshot.Connector(o.Upstream).Completes()

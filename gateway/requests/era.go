@@ -15,7 +15,7 @@ import (
 type era struct {
 	// own handles the methods that only this era has.
 	own func(h *Handler, x *run) (Result, error)
-	// ask makes the call of a get. The upstream may ask the client for input during it.
+	// ask makes the call of a get, during which the upstream may ask the client for input.
 	ask func(ctx context.Context, h *Handler, x *run) (outcome, error)
 	// capabilities returns the capabilities to declare to the upstream if the client cannot be
 	// asked for input during the request.
@@ -116,7 +116,7 @@ func withServerInfo(members wire.Object, info jsontext.Value) wire.Object {
 		meta = meta.With(wire.MetaServerInfo, info)
 	}
 	switch {
-	// A _meta that the server sent empty stays. One that had only its serverInfo is removed.
+	// Keep a _meta that the server sent empty, but remove a _meta that contained only serverInfo.
 	case len(meta) > 0 || string(before) == "{}":
 		return members.With("_meta", meta.JSON())
 	case before != nil:

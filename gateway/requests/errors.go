@@ -219,7 +219,7 @@ func forModern(
 	return nil, answer // -32000 to -32019 belong to implementations
 }
 
-// lacks reports whether a client did not declare the capabilities that the data of a
+// lacks reports whether a client did not declare all capabilities that the data of a
 // [wire.MissingClientCapability] requires.
 func lacks(declared wire.Capabilities, data jsontext.Value) bool {
 	required := wire.ReadCapabilities(wire.Members(data).Object("requiredCapabilities"))

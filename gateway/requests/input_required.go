@@ -266,8 +266,8 @@ func inputRefused(words string) *wire.Error {
 	return wire.NewError(wire.InternalError, "The client did not provide the required input: "+words)
 }
 
-// fits reports whether a state was issued for this caller, prompt and arguments, and has not
-// expired.
+// fits reports whether a state was issued for the caller, prompt, variant and arguments of this
+// request, and has not expired.
 func (s *requestState) fits(x *run) bool {
 	return s.Principal == x.caller.Principal.Key() && s.Prompt == x.call.entry.Name && s.Params == paramsDigest(x.r.Params) &&
 		s.Variant == x.r.Variant && time.Now().Unix() < s.Expires

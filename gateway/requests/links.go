@@ -20,10 +20,10 @@ import (
 )
 
 // The uri of a link in a get's result means nothing at the gateway, or something else at another
-// server. With resources = "linked", the client gets a uri with a sealed token instead: for the
-// link's upstream, prompt and uri, and for one principal. The seal is a pure function of these, so
-// that equal gets have equal bytes, and no replica has to store the link. Reading a link is a call
-// like a get: policy decides about the prompt at that moment.
+// server. With resources = "linked", the client gets a uri with a sealed token instead: for the link's
+// upstream, prompt and uri, and for one principal. The seal is a pure function of these, so that equal
+// gets have equal results, and no replica has to store the link. Reading a link is a call like a get:
+// policy decides about the prompt at that moment.
 
 const (
 	linkScheme = "promptweir://"

@@ -293,8 +293,8 @@ func (g *parkedGet) reply(x *run, replies wire.Object) {
 	for _, reply := range replies {
 		if p, ok := g.pending[reply.Name]; ok {
 			delete(g.pending, reply.Name)
-			// Clone: the get would keep the whole message of the reply in memory. The send never
-			// blocks, because there is room for the one reply.
+			// Clone: otherwise the get would keep the whole message of the reply in memory. The send
+			// never blocks, because there is room for the one reply.
 			p.reply <- reply.Value.Clone()
 		}
 	}

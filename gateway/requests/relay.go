@@ -88,8 +88,8 @@ func (q *RelayQueue) Close() {
 // the client has too many unread bytes.
 func (q *RelayQueue) Send(message []byte) bool { return q.add(message, true) }
 
-// add adds a message, and reports whether it was added. If must is false, it drops the message when
-// the client is slow.
+// add adds a message, and reports whether it was added. If must is false, add drops the message when
+// the queue is full.
 func (q *RelayQueue) add(message []byte, must bool) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -9,8 +9,8 @@ import (
 	"github.com/promptweir/promptweir/upstream/files"
 )
 
-// Text returns a hash of the text of an upstream's prompt in a file. It is empty for prompts of
-// servers, and if the generation has connectors.
+// Text returns a hash of the text of a prompt that an upstream has in a file. It is empty for prompts
+// of servers, and if the generation has connectors.
 func (g *Generation) Text(label, own string) string {
 	if prompt := g.FilePrompt(label, own); prompt != nil {
 		return prompt.Text
@@ -18,8 +18,8 @@ func (g *Generation) Text(label, own string) string {
 	return ""
 }
 
-// FilePrompt returns an upstream's prompt in a file. It is nil for prompts of servers, and if the
-// generation has connectors.
+// FilePrompt returns a prompt that an upstream has in a file. It is nil for prompts of servers, and if
+// the generation has connectors.
 func (g *Generation) FilePrompt(label, own string) *files.Prompt {
 	if list := g.Folders[label]; list != nil {
 		return list.Prompt(own)
