@@ -85,8 +85,8 @@ func explained(s *snapshot.Snapshot, err error) error {
 	return err
 }
 
-// awaitTried waits until each upstream has been listed or has failed, at most listedBound. It returns the
-// error of ctx.
+// awaitTried waits until each upstream has been listed or has failed, but no longer than listedBound. It
+// returns an error only if ctx has ended.
 func (a *app) awaitTried(ctx context.Context, g *gateway.Gateway) error {
 	bound, cancel := context.WithTimeout(ctx, listedBound)
 	defer cancel()

@@ -160,8 +160,8 @@ func readArguments(in io.Reader, words []string) (arguments wire.Object, err err
 	return arguments, nil
 }
 
-// printMessages prints each message after its role or, with -o json, the original result. In both cases it
-// saves files for --save.
+// printMessages prints each message after its role or, with -o json, the original result. With --save, it also
+// saves the files in the messages.
 func (g *getter) printMessages(name string, result jsontext.Value) error {
 	var got struct {
 		Messages []struct {
@@ -254,9 +254,8 @@ func (g *getter) commandWith(d description, arguments wire.Object) string {
 	return strings.Join(words, " ")
 }
 
-// explainFailure adds the full command line to the error of a get without its required arguments. To the
-// error of an unknown prompt it adds a similar name, or it prints the problems of upstreams that may have the
-// prompt.
+// explainFailure adds the full command line to the error of a get that lacks required arguments. For an unknown
+// prompt, it adds a similar name, or prints the problems of upstreams that may have the prompt.
 func (g *getter) explainFailure(ctx context.Context, source promptSource, name string, arguments wire.Object, failure error) error {
 	prompts, troubles := source.list(ctx)
 	names, prefixed := make([]string, len(prompts)), ""

@@ -41,7 +41,7 @@ func newSaver(folder, prompt string) *saver {
 	return &saver{folder: folder, name: strings.TrimLeft(name[:min(len(name), maxFileName)], ".")}
 }
 
-// maxFileName bounds the prompt's part of a file name, in bytes.
+// maxFileName bounds the prompt's name at the start of a file name, in bytes.
 const maxFileName = 100
 
 // save writes the content of a message if it is a file, and returns the file's path. For text and for a nil

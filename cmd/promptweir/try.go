@@ -251,8 +251,8 @@ func (t *trial) addFolder(named string, patterns []string) error {
 }
 
 // addProject adds the clients' folders in a project or, if client is set, only the folders below that client's
-// folder. They become one upstream; folders that are links become separate upstreams. found reports whether
-// there are such folders.
+// folder. They become one upstream, except that folders that are links become separate upstreams. found reports
+// whether there are such folders.
 func (t *trial) addProject(named, project, client string) (found bool, err error) {
 	if project, err = filepath.Abs(project); named == "" || err != nil {
 		return false, err

@@ -124,8 +124,8 @@ func (v *validateFlags) checkLive(ctx context.Context, cfg *config.Config, found
 	})
 }
 
-// awaitEach waits until each upstream has been listed or has failed, at most listedBound. It returns the time
-// that each upstream took, by name.
+// awaitEach waits until each upstream has been listed or has failed, but no longer than listedBound. It returns
+// the time that each upstream took, by name.
 func awaitEach(ctx context.Context, g *gateway.Gateway) map[string]time.Duration {
 	ctx, cancel := context.WithTimeout(ctx, listedBound)
 	defer cancel()

@@ -51,7 +51,7 @@ func NewList(view *catalog.View, pageSize int) *List {
 	return l
 }
 
-// Losses returns the losses of a prompt of the list in the given clients, in the order of the clients.
+// Losses returns what the given clients lose of a prompt in the list, in the order of the clients.
 func (l *List) Losses(of Prompt, clients []Client) (losses []Loss) {
 	p := read(of)
 	for i := range clients {

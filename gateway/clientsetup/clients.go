@@ -315,7 +315,7 @@ func bridge(endpoint string, access Access, r Registration) server {
 	if u, err := url.Parse(endpoint); err == nil && u.Scheme == "http" {
 		s.Args = append(s.Args, "--allow-http")
 	}
-	if access == Token { // in a variable: on Windows, blanks in arguments are lost
+	if access == Token { // in a variable: on Windows, spaces in arguments are lost
 		s.Args = append(s.Args, "--header", "Authorization:${AUTHORIZATION}")
 		s.Env = map[string]string{"AUTHORIZATION": "Bearer " + tokenPlace}
 	}

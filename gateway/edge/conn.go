@@ -95,9 +95,9 @@ func (c *Conn) writeAll(slices *net.Buffers) error {
 	return os.ErrDeadlineExceeded
 }
 
-// CloseWrite closes the sending direction, or returns [errors.ErrUnsupported]. The HTTP server calls it when
-// it refuses a client that is still sending. A plain Close would make the kernel send a reset, which may
-// overtake the response.
+// CloseWrite closes the sending direction. It returns [errors.ErrUnsupported] if the wrapped connection cannot
+// do that. The HTTP server calls it when it refuses a client that is still sending. A plain Close would make
+// the kernel send a reset, which may overtake the response.
 func (c *Conn) CloseWrite() error {
 	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
 		return half.CloseWrite()

@@ -68,7 +68,7 @@ func (l *listener) Accept() (net.Conn, error) {
 	}
 }
 
-// host returns a client's address without the port, if it has one.
+// host returns a client's address without the port, if the address has one.
 func host(c net.Conn) string {
 	address := c.RemoteAddr().String()
 	if host, _, err := net.SplitHostPort(address); err == nil {

@@ -23,9 +23,8 @@ type Check struct {
 	origins []string // scheme://host:port, scheme://* or null
 }
 
-// New returns the check of a listener that accepts the host of its address, the host of its public
-// URL, more hosts and more origins. Each argument may be empty. The check also accepts the names of
-// the loopback interface.
+// New returns a check that accepts the host in listen, the host in publicURL, and the given hosts and origins.
+// Each argument may be empty. The check also accepts the names of the loopback interface.
 func New(listen, publicURL string, hosts, origins []string) Check {
 	c := Check{hosts: []string{"localhost", "127.0.0.1", "::1"}, origins: origins}
 	if host, _, err := net.SplitHostPort(listen); err == nil && host != "" {
@@ -57,7 +56,7 @@ func (c Check) Request(r *http.Request) error {
 	return nil
 }
 
-// Allowed returns the request's origin if the configuration lists it, so that its pages may read
+// Allowed returns the request's origin if the configuration lists it, so that pages of this origin may read
 // responses. For any other origin it returns "".
 func (c Check) Allowed(r *http.Request) string {
 	if origins := r.Header["Origin"]; len(origins) == 1 && c.lists(origins[0]) {

@@ -71,7 +71,7 @@ func newInvalid(err *jsonschema.ValidationError) *Invalid {
 	return invalid
 }
 
-// innermost appends the errors in a tree of causes that have no causes themselves.
+// innermost appends to leaves the errors in a tree of causes that have no causes themselves.
 func innermost(leaves []*jsonschema.ValidationError, err *jsonschema.ValidationError) []*jsonschema.ValidationError {
 	if len(err.Causes) == 0 {
 		return append(leaves, err)
@@ -103,7 +103,7 @@ func text(err *jsonschema.ValidationError) string {
 	return err.BasicOutput().Error.String()
 }
 
-// decimal returns a number with all its digits. A number from JSON has finitely many.
+// decimal returns a number with all its digits. A number from JSON has finitely many digits.
 func decimal(n *big.Rat) string {
 	digits, _ := n.FloatPrec()
 	return n.FloatString(digits)

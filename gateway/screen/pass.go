@@ -16,8 +16,8 @@ import (
 const (
 	// maxRounds bounds the repetitions of stripping: removing one match may create another.
 	maxRounds = 16
-	// maxNoted bounds the noted findings of one definition or result. A hostile one could cause a
-	// finding per byte.
+	// maxNoted bounds the noted findings of one definition or result. A hostile value could cause a finding per
+	// byte.
 	maxNoted = 100
 )
 

@@ -25,8 +25,8 @@ const (
 	temporary = ".promptweir-"
 )
 
-// Run brings a client's folder in line with a source. Call [Run.Write] for one prompt after the other, so
-// that only one text is in memory, then [Run.Finish] and [Run.Close].
+// Run brings a client's folder in line with a source. Call [Run.Write] for one prompt after the other, so that
+// only one text is in memory. Then call [Run.Finish] and [Run.Close].
 type Run struct {
 	Target *Target
 	Source string

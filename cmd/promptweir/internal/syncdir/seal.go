@@ -52,8 +52,8 @@ func seal(path, content string) []byte {
 	return []byte(before + sealLine + hash(path, before+after) + "\n" + after)
 }
 
-// hash returns the seal of a file. The path is part of it, so a copy that people make has no valid seal and
-// is left alone.
+// hash returns the seal of a file. The seal depends on the path, so a copy that people make under another path
+// has no valid seal and is left alone.
 func hash(path, rest string) string {
 	sum := sha256.Sum256([]byte(path + "\n" + rest))
 	return hex.EncodeToString(sum[:])

@@ -61,7 +61,7 @@ func coloured(text string) string {
 	return lines.String()
 }
 
-// columnGap is the number of blanks between the columns of a table.
+// columnGap is the number of spaces between the columns of a table.
 const columnGap = 2
 
 // WriteTable prints rows in aligned columns. It changes the cells of rows.

@@ -65,7 +65,7 @@ func Line(text string) string {
 	return strings.Map(orReplacement, strings.Join(strings.Fields(text), " "))
 }
 
-// Indented indents the lines of a text after the first by two blanks. At the left margin, a
+// Indented indents the lines of a text after the first by two spaces. At the left margin, a
 // server's line could look like a line of the program, such as the name of the next speaker.
 func Indented(text string) string {
 	lines := strings.Split(text, "\n")
@@ -113,7 +113,7 @@ func Duration(d time.Duration) string {
 	return fmt.Sprintf("%d days", d/day)
 }
 
-// InBrackets returns a blank and the text in brackets, as the end of a sentence, or "" if text is empty.
+// InBrackets returns a space and the text in brackets, as the end of a sentence, or "" if text is empty.
 func InBrackets(text string) string {
 	if text == "" {
 		return ""
