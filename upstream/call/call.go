@@ -34,7 +34,8 @@ type Request struct {
 	Params wire.Object
 	// Assertion tells the server who the caller is; the zero value is not sent.
 	Assertion client.Assertion
-	// Files is [session.State.Files] of the state in which the prompt was found; nil for an upstream with a server.
+	// Files is [session.State.Files] of the state in which the prompt was found. It is nil for an upstream with a
+	// server.
 	Files *files.List
 	// Caller identifies the caller. Each caller has a line of its own in the queue. All calls with
 	// a nil Caller share one line.

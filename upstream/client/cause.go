@@ -450,7 +450,7 @@ func (d *Dialer) statusCause(err error) Cause {
 	return RequestRefused.Cause(code, text)
 }
 
-// credentialKind returns the kind of cause of an HTTP 401.
+// credentialKind returns the kind of cause for an HTTP 401.
 func (d *Dialer) credentialKind(status *StatusError) Kind {
 	isSent := d.server.OAuth != nil
 	for name, value := range d.server.Headers {

@@ -46,10 +46,10 @@ type Dialer struct {
 	// mask hides the server's secrets in errors. The logger uses it too.
 	mask   config.Mask
 	logger *slog.Logger
-	// stderr logs the stderr of child processes; nil unless the transport is stdio. Its records are
-	// limited, because a child that keeps restarting prints the same lines each time.
+	// stderr logs the stderr of child processes. It is nil unless the transport is stdio. Its
+	// records are limited, because a child that keeps restarting prints the same lines each time.
 	stderr *slog.Logger
-	// output holds the output of the child process that was started last; nil before the first start.
+	// output holds the output of the child process that was started last. It is nil before the first start.
 	output atomic.Pointer[childOutput]
 }
 
@@ -74,7 +74,7 @@ func NewDialer(server config.Upstream, opts Options) *Dialer {
 // negotiatesEra reports whether the configuration allows both eras.
 func (d *Dialer) negotiatesEra() bool { return d.server.Protocol == "auto" || d.server.Protocol == "" }
 
-// CloseIdleConnections closes the connections that no request uses now, and each of the others when its request has
+// CloseIdleConnections closes the connections that no request uses now, and each other connection when its request has
 // ended. A child process has no connections.
 func (d *Dialer) CloseIdleConnections() {
 	if d.http != nil {
@@ -129,7 +129,7 @@ func furthest(streamable, sse error) error {
 }
 
 // progress returns how far an attempt to connect over HTTP got: 0 if the path does not exist or the response is not
-// MCP (such as a web page), 1 for another HTTP error, otherwise 2.
+// MCP (such as a web page), 1 for another HTTP error, and 2 for any other error.
 func progress(err error) int {
 	if status, ok := errors.AsType[*StatusError](err); ok {
 		switch status.Status {

@@ -183,8 +183,8 @@ type stageError struct {
 
 	method string
 	stage  stage
-	// waited is the duration of the wait; 0 means the server's timeout. since is the start of a wait that still goes
-	// on, and otherwise the zero time.
+	// waited is the duration of the wait, or 0 if it was the server's timeout. since is the start of a wait that still
+	// goes on, and otherwise the zero time.
 	waited time.Duration
 	since  time.Time
 }

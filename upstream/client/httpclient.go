@@ -47,7 +47,7 @@ type network interface {
 // httpClient holds the connections, access tokens and configured headers that the sessions with one server share.
 type httpClient struct {
 	network network
-	tokens  *tokenSource // nil without an oauth block
+	tokens  *tokenSource // nil if there is no oauth block
 	// target is the server's URL. It is empty if the configuration was loaded without an
 	// environment variable that the URL needs.
 	target     *url.URL
@@ -154,7 +154,7 @@ func (c *httpSession) send(
 		return nil, err
 	}
 	if trace.SpanContextFromContext(ctx).IsValid() {
-		traced := extra // extra itself would escape to the heap in each request
+		traced := extra // a copy, because extra itself would escape to the heap in each request
 		propagation.TraceContext{}.Inject(ctx, carrier{&traced})
 		extra = traced
 	}
@@ -179,7 +179,7 @@ func (c *httpSession) send(
 		case err != nil:
 			return nil, err
 		case came.StatusCode != http.StatusUnauthorized || c.tokens == nil:
-		case renewed: // a new token was refused as well: another one would not help
+		case renewed: // a new token was refused as well: another token would not help
 			c.tokens.refused(ctx)
 		default:
 			// If there is no other token, the refusal is the best explanation.
@@ -240,7 +240,7 @@ type httpResponse struct {
 	idle *idleTime
 	// ended is true once the body was read to its end.
 	ended bool
-	// decoded is the body after decompression; nil if it is not compressed.
+	// decoded is the body after decompression. It is nil if the body is not compressed.
 	decoded io.Reader
 }
 

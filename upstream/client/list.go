@@ -115,7 +115,7 @@ func (s *Session) list(ctx context.Context, method string, most int, all *List) 
 // page is one page of a list.
 type page struct {
 	definitions []jsontext.Value
-	// next is the cursor as the server sent it; nil on the last page.
+	// next is the cursor as the server sent it, or nil on the last page.
 	next jsontext.Value
 	meta jsontext.Value
 	ttl  time.Duration

@@ -83,7 +83,7 @@ type tlsRefusal struct {
 	kind Kind
 }
 
-// tlsRefusals are the texts of Go, nginx and Apache.
+// tlsRefusals are the texts with which Go, nginx and Apache refuse a connection.
 var tlsRefusals = []tlsRefusal{ //nolint:gochecknoglobals // a constant table
 	{"HTTP request to an HTTPS server", NeedsTLS},
 	{"plain HTTP request was sent to HTTPS port", NeedsTLS},

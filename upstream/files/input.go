@@ -13,7 +13,7 @@ const settling = 2 * time.Second
 // input is a file that was read for a prompt or a skill's manifest.
 type input struct {
 	path string // from the root, with slashes
-	// info is the file's status just before it was read; nil if the file did not exist.
+	// info is the file's status just before it was read, or nil if the file did not exist.
 	info fs.FileInfo
 	// isUncertain is true if info may not show a later change: the file was very new, or reading it
 	// failed.

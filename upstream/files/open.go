@@ -101,7 +101,8 @@ func (o *opener) read(file string, most int64, check func(string) error, isKind 
 	if err != nil || !filepath.IsLocal(relative) {
 		return nil, o.outside(file)
 	}
-	// Kubernetes mounts the files of a ConfigMap behind links through hidden folders. Ignore those.
+	// Kubernetes mounts the files of a ConfigMap behind links through hidden folders. Ignore these
+	// folders.
 	slashed := config.WithoutMounts(relative)
 	if !isKind(slashed) {
 		return nil, fmt.Errorf("the file %s is a link to a file of another kind, or of another skill; put a copy in its place", path.Base(file))

@@ -18,7 +18,7 @@ type pass struct {
 	opener *opener
 	// ended returns the error of the pass's context: nil until the context ends.
 	ended func() error
-	// over is the error for too many files or bytes; nil while the pass is within the bounds.
+	// over is the error for too many files or bytes. It is nil while the pass is within the bounds.
 	over    error
 	entries int   // counts visited files and folders
 	bytes   int64 // counts the bytes of all prompt files
@@ -93,7 +93,7 @@ func (p *pass) run(blocks []*block) (map[entryKey]*entry, error) {
 	return entries, p.err()
 }
 
-// current returns the previous entry of a file if nothing has changed, otherwise a new entry.
+// current returns the previous entry of a file if nothing has changed, and otherwise a new entry.
 func (p *pass) current(key entryKey, before *entry) *entry {
 	if before == nil || slices.ContainsFunc(before.inputs, func(in input) bool { return !in.isCurrent(p.info(in.path)) }) {
 		return p.read(key, before)

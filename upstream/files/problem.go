@@ -33,7 +33,7 @@ type Problem struct { //nolint:errname // most problems are reported, not return
 	// the problem concerns the whole file.
 	Path string
 	Line int
-	// Source is the text of the line, or its beginning; empty if Line is 0.
+	// Source is the text of the line, or its beginning. It is empty if Line is 0.
 	Source string
 	// Summary is a short sentence without a full stop. Detail is one or two sentences with the
 	// remedy.

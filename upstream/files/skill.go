@@ -23,7 +23,8 @@ import (
 // skillFolder is a folder with a SKILL.md. All regular files below the folder belong to the skill,
 // except hidden files.
 type skillFolder struct {
-	// definition is the entry of the skill; nil if the skill is broken. problems then explains why.
+	// definition is the entry of the skill. If the skill is broken, it is nil, and problems
+	// explains why.
 	definition jsontext.Value
 	problems   []Problem
 	found      []input

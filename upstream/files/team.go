@@ -49,7 +49,7 @@ type entryKey struct {
 
 // entry is the state of one file.
 type entry struct {
-	// prompt is the last good prompt; nil if there is none.
+	// prompt is the last good prompt, or nil if there has been no good prompt.
 	prompt   *Prompt
 	problems []Problem
 	// inputs are the files that were read for the prompt, including its own file. Each has its

@@ -30,7 +30,7 @@ func (p *pass) find(b *block) (found []entryKey, idle []string, err error) {
 		return nil, nil, err
 	}
 	folder = filepath.ToSlash(folder)
-	// Patterns are relative to the folder of the team's file, and paths to the root.
+	// Patterns are relative to the folder of the team's file, and paths are relative to the root.
 	relative := func(file string) string { return strings.TrimPrefix(file, folder+"/") }
 	isMatched := make([]bool, len(source.Patterns))
 	matches := func(key entryKey) (some bool) {

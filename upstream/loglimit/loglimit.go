@@ -83,7 +83,7 @@ func (c *counts) add(to slog.Handler, name string, r slog.Record) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	k := c.kinds[name]
-	// With a withheld record, report begins the next window.
+	// If a record is withheld, report begins the next window instead.
 	if k == nil || k.handler == nil && time.Since(k.began) >= window {
 		if len(c.kinds) >= maxKinds {
 			maps.DeleteFunc(c.kinds, func(_ string, k *kind) bool { return time.Since(k.began) >= window })

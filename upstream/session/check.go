@@ -58,8 +58,8 @@ func (s *Server) checkHealth(ctx context.Context, conn *Connection) error {
 	}
 }
 
-// nextCheck returns the time until the next check of a server that has been idle for the given time; 0 means now.
-// During a pause a server is not checked.
+// nextCheck returns the time until the next check of a server that has been idle for the given time, or 0 if the check
+// is due. During a pause a server is not checked.
 func (s *Server) nextCheck(idle time.Duration) time.Duration {
 	left := time.Duration(float64(maxIdle)*(1-idleJitter*rand.Float64())) - idle //nolint:gosec // jitter
 	return max(left, s.Paused().Rest())

@@ -13,8 +13,8 @@ import (
 const maxLegacyPrompts = 10_000
 
 // LegacyGets records the prompts that need a legacy session with a server of both eras. Their handlers send server
-// requests. SDKs refuse these in the modern era, in which a handler must return a result that requires input. A refused
-// get is sent again on a legacy session, although a request with an answer is otherwise not sent again:
+// requests. SDKs refuse server requests in the modern era, in which a handler must return a result that requires input.
+// A refused get is sent again on a legacy session, although a request with an answer is otherwise not sent again:
 //
 //	get ──▶ modern session ──▶ result, or any other error
 //	                │

@@ -45,8 +45,8 @@ type proof struct {
 }
 
 // Prove waits for a proof of a session on which a request failed, and returns the final error of the request. That is
-// [client.ErrSessionLost] or [ErrPooledLost] if the session is lost and another one replaces it. byClient is true for a
-// client's request.
+// [client.ErrSessionLost] or [ErrPooledLost] if the session is lost and another session replaces it. byClient is true
+// for a client's request.
 func (s *Server) Prove(ctx context.Context, conn *Connection, session *client.Session, byClient bool, failed error) error {
 	p := s.proofFor(conn, session, byClient)
 	if p == nil {

@@ -49,14 +49,14 @@ type Server struct {
 	next   *lister
 	ending sync.WaitGroup
 
-	// pause is the last requested pause, which may be over; nil before the first.
+	// pause is the last requested pause, which may be over. It is nil before the first pause.
 	pause atomic.Pointer[Pause]
 
 	// relist limits how often RelistIfDenied requests a list.
 	relist rate.Sometimes
 
 	mu    sync.Mutex // guards proof
-	proof *proof     // the last proof; nil before the first
+	proof *proof     // the last proof, or nil before the first proof
 }
 
 // Link is the state of the session with a server.

@@ -22,11 +22,13 @@ type State struct {
 	Definitions []jsontext.Value
 	// Lists counts the changes of Definitions.
 	Lists uint64
-	// TTL is the server's TTL for the list; 0 if the server reports every change or sends no TTL.
+	// TTL is the server's TTL for the list, or 0 if the server reports every change or sends no
+	// TTL.
 	TTL time.Duration
 	// Connected is true while there is a session.
 	Connected bool
-	// Revision and Transport are from the current or last session; empty before the first.
+	// Revision and Transport are from the current or last session. They are empty before the first
+	// session.
 	Revision  string
 	Transport config.Transport
 	// ClockOffset is the server's time minus this machine's time at the start of the session, rounded to the second, or
@@ -37,10 +39,10 @@ type State struct {
 	Problem *Problem
 	// Breaker is the state of the circuit breaker.
 	Breaker gobreaker.State
-	// Promptless explains why a connected server has no prompts; nil otherwise.
+	// Promptless explains why a connected server has no prompts. It is nil otherwise.
 	Promptless *Cause
-	// Files is the list of an upstream with files, from which its gets are answered; nil until the files were read. Two
-	// lists with equal Definitions may have different texts.
+	// Files is the list of an upstream with files, from which its gets are answered. It is nil until the files were
+	// read. Two lists with equal Definitions may have different texts.
 	Files *files.List
 	// FileProblems are the errors and warnings about an upstream's files.
 	FileProblems []files.Problem

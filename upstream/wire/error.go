@@ -39,7 +39,7 @@ func NewError(code int64, message string) *Error { return &Error{Code: code, Mes
 func (e *Error) FromPeer() bool { return e.raw != nil }
 
 // Label returns the code as a metric attribute, or "_OTHER" for a code that JSON-RPC does not
-// reserve: with all codes, servers could create any number of time series.
+// reserve: with all codes as labels, servers could create any number of time series.
 func (e *Error) Label() string {
 	if e.Code < -32768 || e.Code > -32000 {
 		return "_OTHER"

@@ -12,7 +12,7 @@ type Message struct {
 	// ID is a string or a number in its original spelling; it may be nil.
 	ID     jsontext.Value
 	Method string
-	// Params is an object; nil if it is absent or null.
+	// Params is an object, or nil if the member is absent or null.
 	Params jsontext.Value
 	// A response has either Result or Error. Error is the raw error object, see [ReadError].
 	Result jsontext.Value

@@ -16,7 +16,8 @@ type Object []Member
 type Member struct {
 	Name  string
 	Value jsontext.Value
-	// quoted is the original spelling of the name, with quotes and escapes; nil for a new member.
+	// quoted is the original spelling of the name, with quotes and escapes. It is nil for a new
+	// member.
 	quoted []byte
 }
 

@@ -7,9 +7,9 @@ import (
 )
 
 // ParseList reads the response to a list request like [Parse], but tolerates invalid elements in
-// the array in the named member of the result. They need only be delimited like JSON values.
-// Otherwise one definition with a lone surrogate or a duplicate member would make the whole list
-// invalid. Split the result with [Members] and [ParseArray], and read each element with
+// the array in the named member of the result. These elements need only be delimited like JSON
+// values. Otherwise one definition with a lone surrogate or a duplicate member would make the whole
+// list invalid. Split the result with [Members] and [ParseArray], and read each element with
 // [ParseObject], which refuses invalid elements.
 func ParseList(raw []byte, member string) (Message, error) {
 	message, err := Parse(raw)

@@ -44,8 +44,8 @@ type Client struct {
 // Link is a new connection to the server, or to a proxy that forwards requests.
 type Link struct {
 	net.Conn
-	// Origin is the scheme and host of the server if a proxy reads the requests, otherwise empty. Fields are added to
-	// each request, for the proxy.
+	// Origin is the scheme and host of the server if a proxy reads the requests, and otherwise empty. Fields are added
+	// to each request. They are for the proxy.
 	Origin string
 	Fields Fields
 }

@@ -64,7 +64,7 @@ func newConn(c *Client, link *Link) *conn {
 	made := &conn{client: c, link: link, stream: link.Conn, round: c.round}
 	made.interrupt = func() { _ = link.Close() }
 	inner := link.Conn
-	if secured, ok := inner.(*tls.Conn); ok { // to a proxy
+	if secured, ok := inner.(*tls.Conn); ok { // TLS to a proxy
 		inner = secured.NetConn()
 	}
 	if socket, ok := inner.(syscall.Conn); ok {
@@ -139,10 +139,10 @@ func (c *conn) exchange(head *Head, extra Fields, body []byte) (*http.Response, 
 	}
 	for range maxInformational + 1 {
 		buffered, _ := c.reader.Peek(c.reader.Buffered())
-		raw, _, isWhole := bytes.Cut(buffered, []byte("\r\n\r\n")) // ReadResponse overwrites the buffer
+		raw, _, isWhole := bytes.Cut(buffered, []byte("\r\n\r\n")) // before ReadResponse overwrites the buffer
 		response, err := http.ReadResponse(c.reader, head.request)
 		switch {
-		case err != nil && c.headLeft == 0: // the error would be about an incomplete line
+		case err != nil && c.headLeft == 0: // err would only report an incomplete line
 			return nil, errHeadTooLong
 		case err != nil:
 			return nil, err
