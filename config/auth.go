@@ -17,8 +17,8 @@ import (
 // anonymous is the subject of callers without a credential.
 const anonymous = "anonymous"
 
-// Auth is the auth block, with the client certificates of the gateway's tls block. All tokens together
-// are one source of identities, and so are each jwt block and the certificates. If there are several sources, each has its own As.
+// Auth is the auth block, with the client certificates of the gateway's tls block. All tokens together are one source
+// of identities, and so are each jwt block and the certificates. If there are several sources, each has its own As.
 type Auth struct {
 	// Anonymous accepts callers without a credential as user:anonymous, who is in no team.
 	Anonymous bool
@@ -41,7 +41,7 @@ func (a *Auth) MayIssue(subject string) bool {
 	})
 }
 
-// Header returns the header that carries the credential; empty means Authorization. If a jwt block sets a header,
+// Header returns the header that carries the credential, or "" if that is Authorization. If a jwt block sets a header,
 // all jwt blocks must set the same one, and token blocks are refused: a client that can write one of two headers
 // could otherwise choose between two identities.
 func (a *Auth) Header() string {

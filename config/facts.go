@@ -157,7 +157,7 @@ func listOf(element cty.Type, values []cty.Value) cty.Value {
 	return cty.ListVal(values)
 }
 
-// valueOf decodes any JSON value; empty text is an empty object.
+// valueOf decodes any JSON value. An empty text counts as an empty object.
 func valueOf(raw []byte) (cty.Value, error) {
 	if len(raw) == 0 {
 		return cty.EmptyObjectVal, nil

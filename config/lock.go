@@ -125,7 +125,7 @@ func (l Lock) State(name string, hash [sha256.Size]byte) LockState {
 	return LockApproved
 }
 
-// LockChange is one prompt's difference between two locks. Before is nil for a new prompt, After is
+// LockChange is one prompt's difference between two locks. Before is nil for a new prompt, and After is
 // nil for a removed prompt.
 type LockChange struct{ Before, After *LockedPrompt }
 

@@ -21,7 +21,7 @@ const maxExposed = 256
 // Override is a prompt block: a team's changes to the definition of one prompt.
 type Override struct {
 	Prompt             string  // the exposed name that the prompt would have without the block
-	Name               string  // the new exposed name; empty if the block does not rename the prompt
+	Name               string  // the new exposed name, or empty if the block does not rename the prompt
 	Title, Description *string // nil if the block does not change them
 	// Fixed and Defaults are sorted by name.
 	Fixed, Defaults []ArgumentOverride

@@ -96,9 +96,9 @@ func (p Pattern) MarshalText() ([]byte, error) { return []byte(p.text), nil }
 // maxNearest bounds the names that Nearest compares.
 const maxNearest = 1000
 
-// Nearest returns the name for which a pattern without a match was probably written, or "". It
-// compares names with the part before the first wildcard. After their common beginning, it tolerates
-// errors in half of the remaining bytes if they are few, and in a third if they are many.
+// Nearest returns the name for which a pattern without a match was probably written, or "" if no name
+// is near. It compares names with the part before the first wildcard. After their common beginning, it
+// tolerates errors in half of the remaining bytes if they are few, and in a third if they are many.
 func (p Pattern) Nearest(names []string) string {
 	start, isWhole := p.literalStart()
 	best, least := "", len(start)

@@ -54,7 +54,7 @@ func isMetadataName(host string) bool {
 	}, host)
 }
 
-// NeverDialed returns the reason why no upstream may be at an address, or "". The text continues a
+// NeverDialed returns the reason why no upstream may be at an address, or "" if one may. The text continues a
 // sentence that begins with the address. At link-local and some other addresses, clouds serve the
 // machine's credentials. An IPv6 address counts if the network may translate it to such an IPv4
 // address.

@@ -104,7 +104,7 @@ const (
 // Selector is one element of the attributes members and to: "user:alice", "group:payments", "team:search" or "*".
 type Selector struct {
 	Kind SelectorKind
-	// Name is the part after the colon; empty for [Anybody].
+	// Name is the part after the colon. It is empty for [Anybody].
 	Name string
 }
 

@@ -60,7 +60,7 @@ func FindSecret(text string) (begin, end int, name string) {
 		first(from, to, "token")
 	}
 	for _, at := range longRun().FindAllStringIndex(text, -1) {
-		if IsRandom(text[at[0]:at[1]]) && !strings.HasSuffix(text[:at[0]], "sha256:") { // the digest of an image is no secret
+		if IsRandom(text[at[0]:at[1]]) && !strings.HasSuffix(text[:at[0]], "sha256:") { // the digest of an image is not a secret
 			first(at[0], at[1], "secret")
 		}
 	}
@@ -125,8 +125,8 @@ func isWrittenSecret(name, value string) bool {
 	return end > 0 || hideParameters(value) != value || IsSecretName(name) && strings.TrimSpace(rest) != "" && !strings.Contains(rest, "://") && !strings.Contains(rest, "env(") && !shellReference().MatchString(rest)
 }
 
-// isSetting reports whether a value is no secret even under the name of one: a number, true, false or a path. The
-// value may follow NAME=.
+// isSetting reports whether a value is not a secret even if its name suggests that: a number, true, false or a path.
+// The value may follow NAME=.
 func isSetting(value string) bool {
 	_, after, hasName := strings.Cut(value, "=")
 	if !hasName {

@@ -139,7 +139,8 @@ type Transport string
 
 // The values of the transport attribute.
 const (
-	// StreamableHTTP is the default for an upstream with a url. Unless the attribute is set, the gateway falls back to SSE.
+	// StreamableHTTP is the default for an upstream with a url. Unless the attribute is set, the gateway falls back
+	// to SSE.
 	StreamableHTTP Transport = "streamable-http"
 	SSE            Transport = "sse" // HTTP+SSE of 2024-11-05
 	Stdio          Transport = "stdio"

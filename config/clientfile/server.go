@@ -107,8 +107,8 @@ func (b *block) timeout(raw jsontext.Value) {
 	}
 }
 
-// workingFolder translates a server's working folder to dir. If [File.Folder] is empty, it leaves out an absolute folder
-// that does not exist here.
+// workingFolder translates a server's working folder to dir. If [File.Folder] is empty, it leaves out an absolute
+// folder that does not exist here.
 func (b *block) workingFolder(t *translator, folder string) {
 	if isRelative := !filepath.IsAbs(folder) && !strings.HasPrefix(folder, "${"); isRelative && t.folder != "" {
 		folder = filepath.Join(t.folder, folder)
@@ -233,7 +233,8 @@ func Label(name string) string {
 	return label[:min(len(label), maxLabel)]
 }
 
-// maxLabel bounds a label in bytes, with room for a number that makes it unique. The label is the prefix of the server's prompts.
+// maxLabel bounds a label in bytes, with room for a number that makes it unique. The label is the prefix of the
+// server's prompts.
 const maxLabel = 60
 
 // write returns the block with its comments as unformatted HCL. If off is set, the whole block is a comment.

@@ -29,8 +29,8 @@ func Read(path string, limit int64, open Open) ([]byte, error) {
 	return ReadActual(path, "", limit, open)
 }
 
-// ReadActual is [Read] for a file that the caller has checked. actual is the checked path without links.
-// ReadActual fails if the file was replaced after that check, or if a folder above it was replaced by a link. If actual is
+// ReadActual is [Read] for a file that the caller has checked. actual is the checked path without links. ReadActual
+// fails if the file was replaced after that check, or if a folder above it was replaced by a link. If actual is
 // empty, it does not compare.
 func ReadActual(path, actual string, limit int64, open Open) ([]byte, error) {
 	// Without O_NONBLOCK, opening a pipe without a writer would block.

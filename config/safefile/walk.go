@@ -18,7 +18,7 @@ type File struct {
 	Actual string
 	// Link is the actual path of the link if Path is itself a link, otherwise empty.
 	Link string
-	// Info describes the target of the links; nil if Err is set.
+	// Info describes the target of the links. It is nil if Err is set.
 	Info fs.FileInfo
 	Err  error
 }

@@ -94,8 +94,8 @@ func (o *Operators) tokenHash() [sha256.Size]byte {
 	return o.snapshot().Config.Admin.TokenSHA256.Reveal()
 }
 
-// session returns the value of the request's cookie with a valid session, or "" if there is none. It looks at all cookies
-// with these names: a server at another port of the same host may have set one, too.
+// session returns the value of the request's cookie with a valid session, or "" if there is none. It looks at all
+// cookies with these names: a server at another port of the same host may have set one, too.
 func (o *Operators) session(r *http.Request) string {
 	for _, cookie := range slices.Concat(r.CookiesNamed(secureCookie), r.CookiesNamed(plainCookie)) {
 		if o.signIns.has(cookie.Value, o.tokenHash(), time.Now()) {

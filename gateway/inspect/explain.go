@@ -63,7 +63,7 @@ func explain(
 	return Explanation{Decision: chain.around(decision), Team: c.Source.Team, Upstream: c.Source.Upstream, Own: c.Own}
 }
 
-// listedPrompt returns the prompt with an upstream's own name, or nil. listed is true if the
+// listedPrompt returns the prompt with an upstream's own name, or nil if it is not known. listed is true if the
 // upstream's list is complete.
 func listedPrompt(s *snapshot.Snapshot, source *catalog.Source, own string) (prompt *catalog.Prompt, listed bool) {
 	at, ok := s.Index(source.Upstream)
@@ -267,8 +267,8 @@ func (c *admissionChain) around(d policy.Decision) policy.Decision {
 	return d
 }
 
-// conflict returns a step about a name that several upstreams use or that does not fit, or nil. The
-// step decides if the catalog leaves out this upstream's prompt.
+// conflict returns a step about a name that several upstreams use or that does not fit. It returns nil
+// if there is no such report. The step decides if the catalog leaves out this upstream's prompt.
 func (c *admissionChain) conflict() *policy.Step {
 	for _, r := range c.snapshot.Catalog.Reports() {
 		isOwner := slices.ContainsFunc(r.Owners, func(o catalog.Owner) bool {

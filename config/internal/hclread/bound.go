@@ -44,8 +44,8 @@ const (
 	summaryLoop   = "No loops here"
 )
 
-// tooMuch returns a diagnostic at the first token beyond a bound, or nil if there is none. A lock file may have any number of
-// tokens and lines of text, but no expressions.
+// tooMuch returns a diagnostic at the first token beyond a bound, or nil if there is none. A lock file may have any
+// number of tokens and lines of text, but no expressions.
 func tooMuch(tokens hclsyntax.Tokens, isLock bool) *hcl.Diagnostic {
 	if len(tokens) > maxTokens && !isLock {
 		return exceeds(&tokens[maxTokens], "Too many tokens", "A file may have at most %d words, signs and line ends; split it.", maxTokens)

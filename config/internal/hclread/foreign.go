@@ -122,8 +122,8 @@ const (
 	sentenceDirective = "A %{ in a text begins a directive of HCL; write %%{ for this text as it is."
 )
 
-// sentences maps summaries of HCL's diagnostics to replacements for their unhelpful details. No sentence contains a value of the
-// configuration.
+// sentences maps summaries of HCL's diagnostics to replacements for their unhelpful details. No sentence contains a
+// value of the configuration.
 var sentences = map[string]string{ //nolint:gochecknoglobals // a constant table
 	"Ambiguous attribute key":                         `A name with a dot needs quotes; write "A.B" = VALUE.`,
 	"Argument or block definition required":           `This is neither an attribute nor a block; write NAME = VALUE, or NAME "LABEL" { … }.`,
