@@ -31,7 +31,7 @@ type query struct {
 	who                principalFlags
 	url, token, output string
 	caFile             string
-	isTokenGiven       func() bool // reports whether --token is set; nil for commands without --url
+	isTokenGiven       func() bool // reports whether --token is set; it is nil for commands without --url
 	// isDefault is true if url is defaultEndpoint. If the server there is not promptweir, the command fails,
 	// and the error names the flags in required.
 	isDefault bool

@@ -21,8 +21,7 @@ const maxSkillTexts = 1000
 var skillURI = regexp.MustCompile(`skill://[^\s<>"'` + "`" + `)\]]+`)
 
 // checkSkills returns a line for each Markdown file of a skill that cannot be read, or that contains skill URIs
-// of which no served skill is the target: the gateway moves skills below prefixes, but does not change the URIs
-// in texts.
+// that lead to no served skill: the gateway moves skills below prefixes, but does not change the URIs in texts.
 func checkSkills(ctx context.Context, g *gateway.Gateway) (checks []liveCheck) {
 	places := map[string]string{}
 	for _, u := range g.Snapshot().Upstreams {

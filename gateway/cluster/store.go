@@ -31,7 +31,7 @@ var errLate = errors.New("the store takes longer than 50 ms to answer")
 // Replica is one replica of a cluster. Make it with [New].
 type Replica struct {
 	Limits *Limits
-	// Forwarder is nil if other replicas cannot reach this one.
+	// Forwarder is nil if other replicas cannot reach this replica.
 	Forwarder *Forwarder
 
 	store *store

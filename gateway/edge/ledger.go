@@ -61,8 +61,8 @@ type account struct {
 	connections, streams int
 }
 
-// accountLocked returns the account of a key, and creates it if needed. Call settleLocked after
-// each change.
+// accountLocked returns the account of a key, and creates the account if it does not exist. Call settleLocked
+// after each change.
 func (l *Ledger) accountLocked(k key) *account {
 	a := l.accounts[k]
 	if a == nil {
