@@ -39,9 +39,9 @@ const (
 // So a single caller with a key cannot lock other callers out by calls that fail, hang or are
 // cancelled.
 //
-// In addition, five failed gets in a row are a [session.Problem]. A new session has a closed
-// breaker. The count of failed gets is reset by a get that works, and by [session.Down], because
-// the next session may be with another server.
+// In addition, five failed gets in a row are published as a [session.Problem]. A new session has a
+// closed breaker. The count of failed gets is reset by a get that works, and by [session.Down],
+// because the next session may be with another server.
 type breaker struct {
 	upstream *config.Upstream
 	server   *session.Server

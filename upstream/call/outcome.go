@@ -45,7 +45,7 @@ type outcome struct {
 type effect int
 
 const (
-	nothing effect = iota // the server is not to blame, or not concerned
+	nothing effect = iota // the server is not to blame, or not involved
 	works
 	fails
 )

@@ -19,7 +19,7 @@ import (
 const (
 	// maxPages bounds the pages of one list. Some servers return a next cursor on every page.
 	maxPages = 1000
-	// maxListBytes bounds the sum of all pages of prompts and skills.
+	// maxListBytes bounds the total size of all pages of prompts and skills.
 	maxListBytes = 64 << 20
 	// listTimeout bounds the time for one list.
 	listTimeout = 2 * time.Minute

@@ -54,8 +54,8 @@ func (s *Session) negotiate(ctx context.Context) (agreement, error) {
 	if protocol == anyLegacy || wire.KnownLegacy(protocol) {
 		return s.initialize(ctx, protocol)
 	}
-	// With a configured modern revision, silence is no sign of legacy: there is no other
-	// revision to try.
+	// With a configured modern revision, silence does not mean that the server is legacy: there is
+	// no other revision to try.
 	pinned := protocol == wire.Rev20260728
 	// A child process may ignore unknown methods.
 	if s.server.Transport == config.Stdio && !pinned {

@@ -64,7 +64,7 @@ const (
 // noteMissingCertificates sets missing when a server requests a certificate and receives none,
 // because none is configured or the server does not accept its issuer.
 func noteMissingCertificates(settings *tls.Config, missing *atomic.Bool) {
-	// Without this function, crypto/tls chooses in the same way.
+	// The function chooses a certificate as crypto/tls does without it.
 	settings.GetClientCertificate = func(asked *tls.CertificateRequestInfo) (*tls.Certificate, error) {
 		for i := range settings.Certificates {
 			if asked.SupportsCertificate(&settings.Certificates[i]) == nil {

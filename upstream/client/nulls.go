@@ -24,7 +24,7 @@ func withoutNulls(result jsontext.Value) jsontext.Value {
 }
 
 // dropNulls removes the optional null members of an object, of the objects in an array, and of the
-// named members. A value without such members keeps its bytes; any other becomes shorter.
+// named members. A value without such members keeps its bytes. Any other value becomes shorter.
 func dropNulls(value jsontext.Value, within ...string) jsontext.Value {
 	switch elements, err := wire.ParseArray(value); {
 	case err == nil:

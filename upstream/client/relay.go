@@ -297,8 +297,8 @@ const (
 	// bounds the delivery of a client's reply.
 	backgroundTimeout = 2 * time.Second
 	replyTimeout      = 5 * time.Second
-	// maxBackground bounds the messages in delivery. Beyond it, the gateway's own messages are
-	// dropped; a client's reply waits for room.
+	// maxBackground bounds the messages in delivery. Beyond this bound, the gateway's own messages
+	// are dropped, but a client's reply waits for room.
 	maxBackground = 64
 )
 

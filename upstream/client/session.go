@@ -185,8 +185,8 @@ type Result struct {
 }
 
 // Call sends a request and returns its result. It returns an error as soon as ctx ends. The error
-// is a [*wire.Error] if the server answered with one. Until Call returns, the relay passes on the
-// server's messages about this request. A nil relay passes on nothing.
+// is a [*wire.Error] if the server answered with an error. Until Call returns, the relay passes on
+// the server's messages about this request. A nil relay passes on nothing.
 func (s *Session) Call(ctx context.Context, q *Request, relay *Relay) (Result, error) {
 	if relay == nil {
 		relay = &Relay{}

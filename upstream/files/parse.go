@@ -100,7 +100,7 @@ type parser struct {
 	inclusions      int
 }
 
-// parse reads the prompt of a file. Problems are sorted by location; shown returns the path for use
+// parse reads the prompt of a file. Problems are sorted by location. shown returns the path for use
 // in a location. The prompt is nil if there is a [Broken] problem, or if people cannot choose the
 // prompt. If key.texts is true, the definition contains the hash of the prompt's text.
 func parse(key entryKey, r reader, shown func(string) string) (*Prompt, []Problem) {

@@ -219,8 +219,8 @@ func escaped(file string) string {
 	return strings.Join(segments, "/")
 }
 
-// uri returns the URI of a file of the skill. folder is the path of the skill's folder, and file
-// the path of the file, from the root.
+// uri returns the URI of a file of the skill. folder and file are the paths of the skill's folder
+// and of the file, from the root.
 func (s *skillFolder) uri(folder, file string) string {
 	return s.root + "/" + escaped(strings.TrimPrefix(file, folder+"/"))
 }

@@ -28,8 +28,8 @@ const (
 	// maxConflicts is the number of times in a row that a server may refuse a stream because it still considers the
 	// last stream open. The attempts take about 3 seconds in all.
 	maxConflicts = 5
-	// Some servers report a change after each list although nothing changes. After maxFutile such lists in a row, they
-	// are listed only once per futileInterval.
+	// Some servers report a change after each list although nothing changes. After maxFutile such lists in a row, a
+	// server is listed only once per futileInterval.
 	maxFutile      = 5
 	futileInterval = time.Minute
 	// maxListRetry bounds the time before a refused list is requested again. Jitter and pauses come on top.
@@ -127,7 +127,7 @@ func (l *lister) watch(ctx context.Context) error {
 // second, and with at most 16 MiB a second.
 func (l *lister) run(ctx context.Context) error {
 	// A change between the list and the opening of the stream is not reported, so wait for the stream. If that takes
-	// long, request a list now; watch requests a second list when the stream is open.
+	// long, request a list now. watch requests a second list when the stream is open.
 	select {
 	case <-l.ready:
 	case <-time.After(readyTimeout):

@@ -136,8 +136,8 @@ func (p *pool) needed(relay *client.Relay) (set wire.Capabilities, needed bool) 
 	return set, set != 0 || logs
 }
 
-// tryAcquire returns a free session, or begins to open one if that is allowed. changed is closed
-// when another try may succeed; it is nil if no other try can succeed. isFirst is true for the first try of a call.
+// tryAcquire returns a free session, or begins to open one if that is allowed. changed is closed when another try may
+// succeed. It is nil if no other try can succeed. isFirst is true for the first try of a call.
 func (p *pool) tryAcquire(
 	set wire.Capabilities, caller string, isFirst bool,
 ) (free *pooledSession, opening bool, changed <-chan struct{}) {
@@ -308,7 +308,7 @@ func (p *pool) release(s *pooledSession, lost bool) {
 		default:
 			p.idleLocked(s)
 		}
-	case p.closed: // add nothing to work, because close waits for it; the session ends with ctx
+	case p.closed: // add nothing to work, because close waits for it: the session ends with ctx
 	default:
 		// The session stays in use until the server has answered a ping. After that, no message about the call arrives.
 		p.work.Go(func() {

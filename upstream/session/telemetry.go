@@ -102,7 +102,7 @@ func (i *Metrics) countConnect(err error) {
 type Measurement struct {
 	*Metrics
 
-	ctx            context.Context //nolint:containedctx // the context of a recording span; otherwise empty
+	ctx            context.Context //nolint:containedctx // the context of a recording span, or an empty context
 	span           trace.Span
 	method, prompt string
 	Begun          time.Time

@@ -14,7 +14,7 @@ func Edit(raw jsontext.Value, path []string, edit func(jsontext.Value) jsontext.
 		return edit(raw)
 	}
 	var (
-		out    jsontext.Value // replaces raw[:copied]; nil until the first change
+		out    jsontext.Value // replaces raw[:copied], or is nil before the first change
 		copied int
 		s      = &scanner{raw: raw, lax: true}
 		err    error

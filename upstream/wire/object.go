@@ -158,7 +158,7 @@ func intern(text []byte) string {
 	return string(text)
 }
 
-// Text returns the text of a JSON string; ok is false for another value.
+// Text returns the text of a JSON string. ok is false for any other value.
 func Text(value jsontext.Value) (text string, ok bool) {
 	if len(value) < 2 || value[0] != '"' {
 		return "", false

@@ -51,7 +51,7 @@ type conn struct {
 	ctx    context.Context //nolint:containedctx // the request's
 	stop   func() bool
 	reader *bufio.Reader
-	// headLeft is the number of bytes that the head may still have; negative after the head.
+	// headLeft is the number of bytes that the head may still have. It is negative after the head.
 	headLeft int
 	answered bool
 	// isLast is true if the connection cannot be used for another request.
