@@ -16,7 +16,7 @@ import (
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
-// callAsOperator carries out a get or completion of an operator at the console.
+// callAsOperator carries out a get or completion for an operator at the console.
 func (g *Gateway) callAsOperator(
 	ctx context.Context, o console.Operator, method string, params wire.Object,
 ) (jsontext.Value, error) {

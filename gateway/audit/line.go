@@ -85,7 +85,7 @@ type Line struct {
 	Outcome Outcome `json:"outcome,omitzero"`
 	// Reason is the reason code of the gateway's own error.
 	Reason string `json:"reason,omitzero"`
-	// Code is the JSON-RPC code of an error.
+	// Code is the JSON-RPC error code.
 	Code     int64         `json:"code,omitzero"`
 	Duration time.Duration `json:"duration_ms,omitzero,format:milli"`
 	Trace    [16]byte      `json:"trace_id,omitzero,format:hex"`

@@ -129,7 +129,7 @@ func (b *block) reads() []string {
 	return b.When.PrincipalFields
 }
 
-// entry is the prompt of a decision.
+// entry is the prompt that a decision is about.
 type entry struct {
 	team, upstream, name string
 	definition           []byte

@@ -44,7 +44,7 @@ type RelayQueue struct {
 // NewRelayQueue returns an empty queue.
 func NewRelayQueue() *RelayQueue { return &RelayQueue{ready: make(chan struct{}, 1)} }
 
-// Ready receives a value if there is something to send.
+// Ready returns a channel that receives a value if there is something to send.
 func (q *RelayQueue) Ready() <-chan struct{} { return q.ready }
 
 // Hold makes the queue count its large messages for a client until the scope is closed, because the

@@ -79,7 +79,7 @@ func ReadSoftware(info wire.Object) Software {
 	read := func(name string) string {
 		text, _ := info.Text(name)
 		if len(text) > maxSoftware {
-			// The cut may fall within a character.
+			// The cut may fall within a character, so drop a partial character.
 			text = strings.ToValidUTF8(text[:maxSoftware], "")
 		}
 		return text

@@ -119,7 +119,7 @@ func (i *instruments) start(ctx context.Context, x *run) context.Context {
 	return ctx
 }
 
-// errRefused stands for every reason of a transport to refuse a request: headers, credential or
+// errRefused stands for every reason for which a transport refuses a request: headers, credential or
 // session.
 var errRefused = errors.New("refused")
 
@@ -160,7 +160,7 @@ func requestID(id jsontext.Value) string {
 	if !ok {
 		text = string(id)
 	}
-	// The cut may fall within a character.
+	// The cut may fall within a character, so drop a partial character.
 	return strings.ToValidUTF8(text[:min(len(text), maxRequestID)], "")
 }
 

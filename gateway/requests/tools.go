@@ -105,7 +105,8 @@ func (x *run) listTools() (Result, error) {
 	return Result{Members: x.era.cacheable(members, discoveryTTL, "public")}, nil
 }
 
-// form returns the result of a get in the form of the request.
+// form converts the result of a get to the flat form or to the result of a tool, as the request
+// requires.
 func (r *Request) form(result jsontext.Value) jsontext.Value {
 	switch {
 	case r.Variant == config.VariantFlat:

@@ -241,7 +241,7 @@ func (g *Generation) TeamLimit(team string) *config.Limit { return g.Teams[team]
 // Screen returns the screen blocks for a team's prompts, or nil if there are none.
 func (g *Generation) Screen(team string) *screen.Screen { return g.Teams[team].Screen }
 
-// Replaced is closed when another generation has replaced this one.
+// Replaced returns a channel that is closed when another generation has replaced this one.
 func (g *Generation) Replaced() <-chan struct{} { return g.replaced }
 
 // ExposedName returns the exposed name of an upstream's prompt without its prompt block.

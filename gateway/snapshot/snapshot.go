@@ -96,7 +96,7 @@ func (s *Snapshot) complete() {
 	s.superseded = make(chan struct{})
 }
 
-// Superseded is closed when a later snapshot has replaced this one.
+// Superseded returns a channel that is closed when a later snapshot has replaced this one.
 func (s *Snapshot) Superseded() <-chan struct{} { return s.superseded }
 
 // Reports returns the findings that a person should fix.
@@ -144,7 +144,7 @@ func (s *Snapshot) Lookup(audience *policy.Audience, name string) *catalog.Entry
 	return s.View(audience).Lookup(name)
 }
 
-// Number is higher than the number of every earlier snapshot.
+// Number returns the number of the snapshot, which is higher than the number of every earlier snapshot.
 func (s *Snapshot) Number() uint64 { return s.number }
 
 // Published returns the time at which the snapshot replaced the previous one.

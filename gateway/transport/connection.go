@@ -108,9 +108,9 @@ func (c *connection) run(j *job) {
 	c.hand(outgoing{run(&j.scope).JSON, j.scope.Close})
 }
 
-// receive handles a message or batch of the client with the current snapshot. It changes the session's
-// state before it returns; requests run concurrently. If a reload has refused the client, it returns
-// an error and the connection must end.
+// receive handles a message or batch from the client with the current snapshot. It changes the
+// session's state before it returns; requests run concurrently. If a reload has refused the client, it
+// returns an error and the connection must end.
 func (c *connection) receive(ctx context.Context, in incoming) error {
 	s, err := c.reauthenticate(ctx)
 	if err != nil {

@@ -29,7 +29,7 @@ func (x *exchange) admitModern(request *requests.Request, _ []byte) (ctx context
 	request.Caller, request.Snapshot = caller, x.snapshot
 	ctx = requests.ExtractTrace(x.r.Context(), request.Meta, x.r.Header)
 	switch {
-	case request.Message.IsNotification(): // ignore it: this revision has no notifications over HTTP
+	case request.Message.IsNotification(): // ignore the notification: this revision has none over HTTP
 		x.w.WriteHeader(http.StatusAccepted)
 		return nil, 0, false
 	case request.Message.IsResponse():
