@@ -205,7 +205,8 @@ func (p PathPattern) Enters(folder string) bool {
 func (p PathPattern) hasReserved(file string) bool {
 	for name := range strings.SplitSeq(file, "/") {
 		has := func(part string) bool { return part[0] == name[0] && doublestar.MatchUnvalidated(part, name) }
-		if isReserved(name) && !slices.ContainsFunc(strings.Split(p.text, "/"), has) {
+		isReserved := strings.HasPrefix(name, ".") || strings.HasPrefix(name, "_") // the pattern must spell that out
+		if isReserved && !slices.ContainsFunc(strings.Split(p.text, "/"), has) {
 			return false
 		}
 	}
@@ -220,11 +221,6 @@ func (p PathPattern) Folder() string {
 
 // String returns the pattern as it was written.
 func (p PathPattern) String() string { return p.text }
-
-// isReserved reports whether a pattern must spell out the first character of a name to match it.
-func isReserved(name string) bool {
-	return strings.HasPrefix(name, ".") || strings.HasPrefix(name, "_")
-}
 
 // IsPromptFile reports whether a file with this name can be a prompt: Markdown, or a command of Gemini CLI.
 func IsPromptFile(name string) bool {

@@ -51,7 +51,9 @@ func Team(team string, files []File, machine *Machine) (*Made, error) {
 	if err != nil {
 		return nil, err
 	}
-	v := newVariables()
+	v := &variables{secrets: map[string]string{}, notes: map[string]string{}, referenced: map[string]bool{
+		"PATH": true, "HOME": true, "USER": true, "SHELL": true, "LANG": true, "TMPDIR": true, "TEMP": true, "PWD": true,
+	}}
 	if machine != nil {
 		v.ofFile = " of the client's file" // does not collide, because no variable of a client's file has spaces
 	}

@@ -42,12 +42,6 @@ type variables struct {
 	referenced map[string]bool
 }
 
-func newVariables() *variables {
-	return &variables{secrets: map[string]string{}, notes: map[string]string{}, referenced: map[string]bool{
-		"PATH": true, "HOME": true, "USER": true, "SHELL": true, "LANG": true, "TMPDIR": true, "TEMP": true, "PWD": true,
-	}}
-}
-
 // refer records the environment variables that a server's settings refer to.
 func (v *variables) refer(server jsontext.Value) {
 	own := names(find(server, "env"))

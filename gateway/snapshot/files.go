@@ -2,7 +2,6 @@ package snapshot
 
 import (
 	"cmp"
-	"slices"
 
 	"github.com/promptweir/promptweir/gateway/policy"
 	"github.com/promptweir/promptweir/upstream"
@@ -87,9 +86,4 @@ func (s *Snapshot) findBroken() map[int][]BrokenFile {
 		}
 	}
 	return all
-}
-
-// brokenFor returns the broken files of the upstream at index i whose prompts the audience may see.
-func (s *Snapshot) brokenFor(audience *policy.Audience, i int) []BrokenFile {
-	return slices.DeleteFunc(slices.Clone(s.brokenFiles()[i]), func(f BrokenFile) bool { return !audience.Sees(f.visibility) })
 }

@@ -215,7 +215,7 @@ func (s *Snapshot) Degradations(audience *policy.Audience) (all []Degradation) {
 		if problem := s.States[i].Problem; problem != nil {
 			d.Problem, d.Stale = *problem, d.Stale && !problem.Failing
 			if d.Reason == upstream.InvalidFile {
-				d.Files = s.brokenFor(audience, i)
+				d.Files = slices.DeleteFunc(slices.Clone(s.brokenFiles()[i]), func(f BrokenFile) bool { return !audience.Sees(f.visibility) })
 			}
 		}
 		all = append(all, d)

@@ -203,7 +203,8 @@ func (p *parser) finish(texts bool) (*Prompt, error) {
 	if texts {
 		p.meta = wire.Members(p.meta).With(metaText, wire.Quote(prompt.Text)).JSON()
 	}
-	if prompt.isTemplate() {
+	// A template has each value unchanged. A line that is cut into words is no template.
+	if !prompt.isLine || !slices.ContainsFunc(prompt.segments, func(s segment) bool { return s.gap.word > 0 }) {
 		p.meta = wire.Members(p.meta).With(MetaTemplate, jsontext.Value("true")).JSON()
 	}
 	prompt.Definition = p.definition().JSON()

@@ -136,11 +136,6 @@ func content(text string) []byte {
 	return quoted[1 : len(quoted)-1]
 }
 
-// isTemplate reports whether each value appears unchanged in the text. That is false if a command line in one argument is cut into words.
-func (p *Prompt) isTemplate() bool {
-	return !p.isLine || !slices.ContainsFunc(p.segments, func(s segment) bool { return s.gap.word > 0 })
-}
-
 // Sample returns the given arguments, and a value for each missing argument without a default: the
 // first of its declared values, or its name in angle brackets.
 func (p *Prompt) Sample(given wire.Object) wire.Object {

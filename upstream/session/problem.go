@@ -118,8 +118,8 @@ func (p *Problem) HasCause(reason Reason, err error) bool {
 		return false
 	}
 	// During an outage most errors have the same text. Comparing texts costs less than finding causes.
-	isEqual := p.Err != nil && err != nil && p.Err.Error() == err.Error()
-	return isEqual || causeKey(p.Reason, p.Err) == causeKey(reason, err)
+	return p.Err != nil && err != nil && p.Err.Error() == err.Error() ||
+		causeKey(p.Reason, p.Err) == causeKey(reason, err)
 }
 
 // causeKey returns a key that is equal for equal causes. The key is the kind of the cause, because its text may contain

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/sony/gobreaker/v2"
+	"go.opentelemetry.io/otel/metric"
 	"golang.org/x/time/rate"
 
 	"github.com/promptweir/promptweir/config"
@@ -136,7 +137,8 @@ func (s *Server) RelistIfDenied() {
 func (s *Server) PublishCalls(problem *Problem, breaker gobreaker.State) {
 	before := s.State()
 	if from := before.Breaker; from != breaker {
-		s.Metrics().countTransition(breaker)
+		m := s.Metrics()
+		m.transitions.Add(context.Background(), 1, metric.WithAttributes(m.common[0], attrState.String(breaker.String())))
 		record := []any{slog.String("from", from.String()), slog.String("to", breaker.String())}
 		if breaker == gobreaker.StateOpen {
 			record = append(record, slog.Any("error", problem.Err))

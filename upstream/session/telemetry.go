@@ -6,7 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/sony/gobreaker/v2"
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
@@ -80,12 +79,6 @@ func newMetrics(u *config.Upstream) *Metrics {
 		succeeded[method] = metric.WithAttributeSet(attribute.NewSet(append(slices.Clip(common), AttrMethod.String(method))...))
 	}
 	return &Metrics{tracer, silent, duration, transitions, connects, common, succeeded}
-}
-
-// countTransition counts a state change of the circuit breaker.
-func (i *Metrics) countTransition(to gobreaker.State) {
-	i.transitions.Add(context.Background(), 1,
-		metric.WithAttributes(i.common[0], attrState.String(to.String())))
 }
 
 // countConnect counts an attempt to connect. err is nil for a success.
