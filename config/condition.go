@@ -50,7 +50,8 @@ func (c *Condition) Holds(prompt PromptFacts, who PrincipalFacts) (bool, error) 
 		first := hclread.Redact(diags[0], true)
 		return false, fmt.Errorf("%s in column %d", strings.ToLower(first.Summary), first.Subject.Start.Column)
 	}
-	// The HCL functions "can" and "try" hide this error. So a server could choose their result with a long text.
+	// Check the steps here too: "can" and "try" hide the error of a match, so without this check a server could
+	// choose the result by sending a long text.
 	if steps < 0 {
 		return false, errTooMuchToMatch
 	}

@@ -245,7 +245,8 @@ func checkHeader(name, value string) error {
 	return nil
 }
 
-// isReservedHeader reports whether MCP or net/http sets a header itself.
+// isReservedHeader reports whether the gateway's MCP or HTTP layer sets the header, so that the
+// configuration must not.
 func isReservedHeader(canonical string) bool {
 	return strings.HasPrefix(canonical, "Mcp-") || strings.HasPrefix(canonical, "Content-") || slices.Contains([]string{
 		"Host", "Accept", "Accept-Encoding", "Connection", "Keep-Alive", "Te", "Trailer", "Transfer-Encoding", "Upgrade",

@@ -115,7 +115,7 @@ func NewPrincipalFacts(subject string, groups []string, claims string) Principal
 	})}
 }
 
-// WithoutClaims returns the facts about a principal with unknown claims.
+// WithoutClaims returns f with its claims marked as unknown.
 func (f PrincipalFacts) WithoutClaims() PrincipalFacts {
 	if f.err != nil {
 		return f

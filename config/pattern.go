@@ -119,7 +119,7 @@ func (p Pattern) Nearest(names []string) string {
 	return best
 }
 
-// commonPrefix returns the length of the common beginning in bytes.
+// commonPrefix returns the length of the longest common prefix of a and b in bytes.
 func commonPrefix(a, b string) int {
 	n := 0
 	for n < min(len(a), len(b)) && a[n] == b[n] {

@@ -347,7 +347,8 @@ func lookedFor() string {
 	return strings.Join(all, ", ")
 }
 
-// client returns the name of the client that reads the folder: opencode for .config/opencode/command.
+// client returns the name of the parent folder without its leading dot, which is the label of the upstream:
+// opencode for .config/opencode/command.
 func (p projectFolder) client() string {
 	return strings.TrimPrefix(filepath.Base(filepath.Dir(p.folder)), ".")
 }

@@ -100,7 +100,7 @@ type checkedUpstream struct {
 	Transport string `json:"transport,omitempty"`
 	// OffersPrompts reports whether the server declares prompts.
 	OffersPrompts bool `json:"offers_prompts"`
-	// Milliseconds is the time from the start to the list or the failure.
+	// Milliseconds is the time until the first list arrived or the attempt failed.
 	Milliseconds int64 `json:"milliseconds"`
 }
 

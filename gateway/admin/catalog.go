@@ -35,10 +35,10 @@ type CatalogQuery struct {
 	Page int
 }
 
-// CatalogPage is one page of the found prompts. Names that begin with the first word come first, then
+// CatalogPage is one page of the matching prompts. Names that begin with the first word come first, then
 // other matching names, then matching titles and descriptions. Each of these parts is sorted by name.
 type CatalogPage struct {
-	// Total is the number of found prompts on all pages.
+	// Total is the number of matching prompts on all pages.
 	Total   int             `json:"total"`
 	Page    int             `json:"page"`
 	Pages   int             `json:"pages"`

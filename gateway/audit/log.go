@@ -31,7 +31,8 @@ const (
 	maxQueuedBytes = 8 << 20
 )
 
-// ErrNotWritten is the error of [Log.Write] if the log is required and a line was not written in time.
+// ErrNotWritten is the error of [Log.Write] if the log is required and a line was not
+// written: in time, or because the queue is full or the last write failed.
 var ErrNotWritten = errors.New("the audit log cannot be written")
 
 var (

@@ -216,7 +216,7 @@ func readUsage(path string, limit int64) (*Usage, error) {
 	return u, errors.Join(problems...)
 }
 
-// readEnd reads a file from an offset on, up to a limit. It returns the number of bytes read.
+// readEnd reads at most limit bytes of a file, starting at offset from. It returns the number of bytes read.
 func (u *Usage) readEnd(path string, from, limit int64) (n int64, err error) {
 	file, err := os.Open(path)
 	if err != nil {

@@ -309,7 +309,7 @@ func readerships(s *snapshot.Snapshot, name string) (all []AnswerUpstream) {
 	return all
 }
 
-// Admission lists the steps of one upstream's definition into the catalog.
+// Admission lists the steps by which one upstream's definition is admitted to the catalog or left out.
 type Admission struct {
 	Upstream string
 	// Steps are about the prompt block, the lock file, the screens and more. The first step that leaves

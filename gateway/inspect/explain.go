@@ -91,10 +91,10 @@ type admissionChain struct {
 
 func newAdmissionChain(s *snapshot.Snapshot, c catalog.Candidate, prompt *catalog.Prompt, name string) *admissionChain {
 	chain := &admissionChain{snapshot: s, source: &c.Source, own: c.Own, name: name, prompt: prompt}
-	// The lock approves the server's definition. The screens check the result of the prompt block.
 	if chain.prompt != nil && chain.prompt.Skill != nil {
 		chain.addStep(chain.source.Place, false, chain.prompt.Skill.About())
 	}
+	// addLock compares the server's own definition. addScreens checks it as the prompt block has changed it.
 	chain.addOverride()
 	chain.addLock()
 	if strings.ContainsFunc(chain.name, config.IsInvisible) {

@@ -130,7 +130,7 @@ func (s *Schema) Check(ctx context.Context, raw jsontext.Value) (err error) {
 	defer func() {
 		switch problem := recover(); problem {
 		case nil:
-		case errTooCostly: // the meter panicked
+		case errTooCostly: // the meter or a pattern stopped the check
 			err = errTooCostly
 		default:
 			err = fmt.Errorf("the value cannot be checked: %v", problem)
@@ -260,8 +260,9 @@ const (
 // patterns compiles the regular expressions of one schema.
 type patterns struct {
 	meter *meter
-	// size is the number of instructions of all patterns so far. After the compilation it is unlimited:
-	// later patterns come from values that are checked against format "regex".
+	// size is the number of instructions of all patterns so far. After the compilation of the schema it is
+	// set to unlimited, which stops the count: later patterns come from values that are checked against
+	// format "regex".
 	size int
 }
 

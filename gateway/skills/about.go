@@ -14,7 +14,7 @@ import (
 const (
 	// maxNamed bounds the file names in a line.
 	maxNamed = 8
-	// maxQuotedText bounds a file name and the value of a grant in a line, in bytes.
+	// maxQuotedText bounds a file name or a permission that a line quotes, in bytes.
 	maxQuotedText = 100
 )
 

@@ -20,7 +20,7 @@ const (
 	maxQuoted = 256
 )
 
-// Skill is a parsed and checked entry of a skill.
+// Skill is a skill's entry in an upstream's list, parsed and checked.
 type Skill struct {
 	// Name is the name in the front matter, which is also the last segment of the path.
 	Name string

@@ -145,7 +145,7 @@ func (s *sseSession) writeEvents(out *eventStream, giveUp context.CancelFunc) {
 			out.comment()
 		}
 		if out.err != nil {
-			giveUp() // but go on receiving from out, which would block the requests
+			giveUp() // keep receiving messages: otherwise requests would block when they send one
 		}
 	}
 }

@@ -75,7 +75,7 @@ type circuit struct {
 	// since is the start of the state or, while it is half-open, the time of the last failure.
 	since time.Time
 	// failed is true after a failure, until a call works. only is the key of the caller with the
-	// last failure. several is true if more than one caller had failures.
+	// last failure. several is true if more than one caller had failures, or a caller without a key.
 	failed, several bool
 	only            string
 	probes          []string // in the half-open state, the callers with a call in flight

@@ -106,7 +106,7 @@ func route(ctx context.Context, address string, grant config.HostGrant, guard fu
 // connectVia returns a connection to the proxy. If through is not empty, the connection leads
 // through the proxy to that address.
 func connectVia(ctx context.Context, proxy *url.URL, through string) (*http1.Link, error) {
-	ctx, cancel := context.WithTimeout(ctx, 2*dialTimeout) // the proxy connects to the server within the same time
+	ctx, cancel := context.WithTimeout(ctx, 2*dialTimeout) // twice, because it also covers the proxy's own connection to the server
 	defer cancel()
 	dialed, err := newDialer(nil).DialContext(ctx, "tcp", hostPort(proxy))
 	if err != nil {

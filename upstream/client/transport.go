@@ -57,8 +57,8 @@ type request struct {
 	position streamPosition
 }
 
-// mux is shared by HTTP+SSE and stdio, where all messages arrive on one stream and responses find
-// their requests by id.
+// mux is shared by HTTP+SSE and stdio, where all messages arrive on one stream and responses are
+// matched to requests by id.
 type mux struct {
 	logger  *slog.Logger
 	receive func(*wire.Message)

@@ -134,7 +134,7 @@ func (l *lister) run(ctx context.Context) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	l.changed.clear() // the first list includes the change
+	l.changed.clear() // the first list will include every change reported so far
 	for futile := 0; ; {
 		for p := l.server.Paused(); p != nil; p = l.server.Paused() {
 			if err := Sleep(ctx, p.Rest()); err != nil {

@@ -160,7 +160,7 @@ func (r *Reader) Blocks(blockType string) []*Block {
 	return slices.DeleteFunc(r.TopBlocks(), func(b *Block) bool { return b.Type() != blockType })
 }
 
-// Has reports whether a top-level block of a type has an attribute.
+// Has reports whether any top-level block of the given type has the named attribute.
 func (r *Reader) Has(blockType, name string) bool {
 	return slices.ContainsFunc(r.Blocks(blockType), func(b *Block) bool { return b.Has(name) })
 }

@@ -96,7 +96,7 @@ func (r *Reporter) addCounts() {
 // location returns the beginning of a range as FILE:LINE.
 func location(at hcl.Range) string { return fmt.Sprintf("%s:%d", at.Filename, at.Start.Line) }
 
-// Report contains the diagnostics of a Reader, or of findings.
+// Report contains the diagnostics of a [Reader], or those that [NewReport] makes of findings.
 type Report struct {
 	// Diagnostics are sorted by file and line after Finish. Those without a location come first.
 	Diagnostics hcl.Diagnostics

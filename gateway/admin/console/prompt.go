@@ -141,7 +141,8 @@ func owners(all []admin.PromptOwner) Node {
 		}))))
 }
 
-// admissions shows the steps of each upstream's definition into the catalog.
+// admissions shows, for each upstream, the checks and changes of its definition on the way into the
+// catalog.
 func admissions(all []inspect.Admission) Node {
 	return If(len(all) > 0, section("admission", "Checks and changes",
 		Map(all, func(a inspect.Admission) Node {

@@ -78,7 +78,7 @@ func count(n int, thing string) string {
 	return number(n) + " " + thing + "s"
 }
 
-// number returns a number with narrow spaces between thousands.
+// number formats n with narrow spaces as thousands separators.
 func number(n int) string {
 	digits := strconv.Itoa(n)
 	if len(digits) < 5 { // four digits need no space
