@@ -23,7 +23,7 @@ func TestParked_ResumesForItsOwnCallerOnly(t *testing.T) {
 	state, responses := asked.RequestState(t), asked.InputResponses(t, `{"action":"accept","content":{"name":"ann"}}`)
 	refused("another caller", bob("prompts/get", resuming(state, responses)))
 	refused("another replica", elsewhere.ModernWith("ann", `{"elicitation":{}}`)("prompts/get", resuming(state, responses)))
-	refused("a damaged state", ann("prompts/get", resuming(state[:len(state)-3]+"AAA", responses)))
+	refused("a damaged state", ann("prompts/get", resuming(gatewaytest.Damaged(state), responses)))
 	refused("other arguments", ann("prompts/get", strings.Replace(resuming(state, responses), `{"name"`, `{"arguments":{"a":"b"},"name"`, 1)))
 	ann("prompts/get", resuming(state, `{"1":"text"}`)).Want(t, 200, `"code":-32602`)
 	ann("prompts/get", resuming(state, responses)).Want(t, 200, `"resultType":"complete"`, `ann`)

@@ -36,6 +36,15 @@ func NewInputRequiredPeer(tb testing.TB, state string) *Peer {
 	return p
 }
 
+// Damaged returns a token with another character in its middle.
+func Damaged(token string) string {
+	at, other := len(token)/2, "A"
+	if token[at] == 'A' {
+		other = "B"
+	}
+	return token[:at] + other + token[at+1:]
+}
+
 // RetryParams returns the params of a get that is repeated with input, and with more as further
 // members.
 func RetryParams(name, state, more string) string {

@@ -32,7 +32,7 @@ func TestInputRequired_StateHoldsForItsOwnRetryOnly(t *testing.T) {
 	refused("another argument", ann("prompts/get", gatewaytest.RetryParams("up.ask", state, `,"arguments":{"a":"2"}`)))
 	refused("no argument", ann("prompts/get", gatewaytest.RetryParams("up.ask", state, "")))
 	refused("a state of one's own", ann("prompts/get", gatewaytest.RetryParams("up.ask", "plain", arguments)))
-	refused("a damaged state", ann("prompts/get", gatewaytest.RetryParams("up.ask", state[:len(state)-2]+"AA", arguments)))
+	refused("a damaged state", ann("prompts/get", gatewaytest.RetryParams("up.ask", gatewaytest.Damaged(state), arguments)))
 	refused("answers without a state", ann("prompts/get", `{"name":"up.ask","inputResponses":{}}`))
 	refused("a session token", ann("prompts/get", gatewaytest.RetryParams("up.ask", session, arguments)))
 	upstreamtest.Equal(t, asked, len(p.calls("prompts/get")), "gets that reached the upstream")
