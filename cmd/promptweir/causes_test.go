@@ -34,8 +34,8 @@ import (
 //     all name the location, the cause and the remedy.
 //   - reports BLOCK TEXT does the same for reports about a working upstream.
 //   - upstream BLOCK only writes such a configuration.
-//   - listens ADDRESS writes two configurations: in "taken" the endpoint listens at the address, and in
-//     "elsewhere" the admin listener does.
+//   - listens ADDRESS writes two configurations: in "taken" the endpoint listens at the address, in
+//     "elsewhere" the admin listener.
 func TestCauses_AreExplainedInTheListTheLogAndReadyz(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/causes", RequireExplicitExec: true,

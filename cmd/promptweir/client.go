@@ -91,8 +91,8 @@ func printClient(a *app, c clientsetup.Client) error {
 	return err
 }
 
-// clientsFor returns all clients with their settings for the gateway at --url or of the configuration. The kind
-// of credential and the variants are known only for a configuration.
+// clientsFor returns all clients with their settings for the gateway at --url or of the configuration. Only a
+// configuration tells the kind of credential and the variants.
 func clientsFor(a *app, f clientFlags) ([]clientsetup.Client, error) {
 	if a.config == "" {
 		f.url = cmp.Or(f.url, os.Getenv("PROMPTWEIR_URL"))

@@ -105,8 +105,8 @@ func (p *process) read(inUse config.TeamFiles) (cfg *config.Config, kept []confi
 	return cfg, kept, diagnostics
 }
 
-// instrument starts telemetry and logs the first record. Call it before [gateway.New], which checks only once
-// whether tracing is on.
+// instrument starts telemetry and logs the first record. Call it before [gateway.New], which checks once
+// whether tracing is enabled.
 func (p *process) instrument(ctx context.Context) (err error) {
 	if p.telemetry, err = startTelemetry(ctx, p.opts.Version, p.opts.Commit, p.opts.Logger); err != nil {
 		return err

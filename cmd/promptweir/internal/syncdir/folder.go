@@ -162,8 +162,8 @@ func openFolder(base, within string, create bool) (*os.Root, error) {
 	return root.OpenRoot(within)
 }
 
-// scan returns the paths of the files that have the target's suffix. With clean, it removes unfinished files
-// of killed runs.
+// scan returns the paths of the files that have the target's suffix. If clean is true, it removes the unfinished
+// files that killed runs left behind.
 func (t *Target) scan(root *os.Root, clean bool) (map[string]bool, error) {
 	entries, err := fs.ReadDir(root.FS(), ".")
 	have := map[string]bool{}

@@ -63,7 +63,7 @@ func Cut(text, secret string, arguments int) (pieces []Piece) {
 }
 
 // Replacement returns the value that stands in replaced at each place where text has the mark, or "" if the
-// texts also differ elsewhere.
+// texts differ in other places too.
 func Replacement(text, mark, replaced string) string {
 	parts := strings.Split(text, mark)
 	marks := len(parts) - 1
