@@ -15,7 +15,6 @@ import (
 func checkEndpoint(b *hclread.Block) {
 	checkOneWay(b)
 	isRemote, isLocal, isFiles := b.Has("url"), b.Has("command"), b.Has("files")
-	warnOfShellVariables(b, "headers", "env")
 	switch {
 	case isFiles:
 		checkFiles(b)
@@ -206,30 +205,6 @@ func secretMap(
 	return hclread.Custom("map", dst, func(b *hclread.Block) {
 		*dst = hclread.SecretMap(b, name, same, func(key, value string) (Secret, error) { return NewSecret(value), check(key, value) })
 	})
-}
-
-// shellVariable matches a shell's variable without braces, which is plain text in HCL.
-var shellVariable = hclread.Lazily(`\$[A-Z][A-Z0-9_]{2,}`)
-
-// quotedEnv matches a call of env with escaped quotes, which is plain text in HCL.
-var quotedEnv = hclread.Lazily(`\benv\(\\"(\w+)\\"\)`)
-
-// warnOfShellVariables warns of shell variables and quoted calls, which HCL does not evaluate. It does
-// not quote a shell variable, because a password may look like one.
-func warnOfShellVariables(b *hclread.Block, names ...string) {
-	for _, name := range names {
-		if !b.Has(name) {
-			continue
-		}
-		_, source := b.Expression(name)
-		if quoted := quotedEnv().FindSubmatch(source); quoted != nil {
-			b.Warning(b.ValueRange(name), "Call in quotes", "env(%q) stands in quotes in %s, and is text; write \"${env(%[1]q)}\".", quoted[1], name)
-		}
-		if shellVariable().Match(source) {
-			b.Warning(b.ValueRange(name), "Shell variable",
-				"$NAME is not expanded in %s; for a variable of the gateway's environment write env(\"NAME\").", name)
-		}
-	}
 }
 
 // checkHeader checks a header of an upstream. Its errors do not quote the value.

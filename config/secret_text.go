@@ -120,9 +120,10 @@ func warnOfSecrets(b *hclread.Block, attributes ...string) {
 
 // isWrittenSecret reports whether a value is or contains a secret.
 func isWrittenSecret(name, value string) bool {
+	value = hclread.ForeignReference().ReplaceAllString(value, "") // a warning of its own
 	_, end, _ := FindSecret(value)
 	rest := value[len(AuthScheme(value)):]
-	return end > 0 || hideParameters(value) != value || IsSecretName(name) && strings.TrimSpace(rest) != "" && !strings.Contains(rest, "://") && !strings.Contains(rest, "env(") && !shellReference().MatchString(rest)
+	return end > 0 || hideParameters(value) != value || IsSecretName(name) && strings.TrimSpace(rest) != "" && !strings.Contains(rest, "://") && !shellReference().MatchString(rest)
 }
 
 // isSetting reports whether a value is not a secret even if its name suggests that: a number, true, false or a path.

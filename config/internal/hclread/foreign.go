@@ -6,11 +6,31 @@ import (
 	"strings"
 
 	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/hclsyntax"
+	"github.com/zclconf/go-cty/cty"
 )
 
 // foreignVariable matches variables of shells and MCP clients in a string, ${NAME}, ${NAME:-default},
 // ${env:NAME}, ${input:name}, and of Terraform, ${var.name}.
 var foreignVariable = Lazily(`^\$\{\s*(?:env[:.]|input:|var\.)?([A-Za-z_][A-Za-z0-9_-]*)\s*(:-|\})`)
+
+// ForeignReference matches notations for a variable that are plain text in HCL: $NAME, $(…), %NAME%, {{…}}, env:NAME,
+// and calls of env within quotes.
+var ForeignReference = Lazily(`\$[A-Z][A-Z0-9_]{2,}|\$\([^)]*\)|(?:^|\s)%[A-Za-z_]\w+%|\{\{[^}]*\}\}|\$?\benv:\w+|\benv\(["']?\w+["']?\)`)
+
+// warnForeign warns of foreign references in an attribute. command may run a shell, and instructions may quote them.
+func (c checker) warnForeign(name string, a *hclsyntax.Attribute, s Schema) {
+	if s.isPlain(name) || name == "command" || name == "instructions" {
+		return
+	}
+	Visit(a.Expr, func(part *hclsyntax.LiteralValueExpr) {
+		if part.Val.Type() == cty.String && ForeignReference().MatchString(part.Val.AsString()) {
+			c.hide(part.SrcRange) // a password may look like a variable
+			c.Warning(part.SrcRange, "Variable is text", "%s has a variable in the notation of another program, which is not replaced here. "+
+				"Write ${env(\"NAME\")} for it, as in \"Bearer ${env(\"TOKEN\")}\".", name)
+		}
+	})
+}
 
 // misspeltEnv matches env(NAME), env.NAME and env["NAME"] near the start of a text.
 var misspeltEnv = Lazily(`^[^\n"']{0,12}\benv(?:\(\s*|\.|\[["'])([A-Za-z_][A-Za-z0-9_]*)`)

@@ -129,6 +129,7 @@ func (c checker) guess(b *hclsyntax.Block, name string, s Schema) {
 func (c checker) attributes(attributes hclsyntax.Attributes, s Schema, prefix string) {
 	for name, a := range attributes {
 		if s.hasAttribute(name) {
+			c.warnForeign(name, a, s)
 			continue
 		}
 		source := a.SrcRange.SliceBytes(c.byPath[a.SrcRange.Filename].Content)

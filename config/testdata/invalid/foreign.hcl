@@ -11,7 +11,7 @@ team "words" {
   }
   upstream "shell" {
     url     = "https://s.example.com/mcp"
-    headers = { Authorization = "Bearer $TOKEN" } # WARNING: $NAME is not expanded in headers
+    headers = { Authorization = "Bearer $TOKEN" } # WARNING: Variable is text; headers has a variable in the notation of another program, which is not replaced here. Write ${env("NAME")} for it, as in "Bearer ${env("TOKEN")}".
   }
   upstream "fine" {
     command = ["sh", "-c", "exec server $FLAGS"]
