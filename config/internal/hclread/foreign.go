@@ -39,16 +39,19 @@ var misspeltEnv = Lazily(`^[^\n"']{0,12}\benv(?:\(\s*|\.|\[["'])([A-Za-z_][A-Za-
 const (
 	summaryUnclosed  = "Invalid multi-line string"
 	summaryVariables = "Variables not allowed"
+	summaryNoBrace   = "Unclosed configuration block"
 )
 
 // explainSyntax returns a parser diagnostic with its summary and detail replaced by a remedy if it recognises the
-// cause: a missing quote, a variable of another program, or JSON.
+// cause: a missing quote or brace, a variable of another program, or JSON.
 func explainSyntax(d *hcl.Diagnostic, content []byte) *hcl.Diagnostic {
 	explained := *d
 	switch {
 	case d.Summary == summaryUnclosed:
 		explained.Summary = "Missing quote"
 		explained.Detail = `The text does not end in its line; write the missing ", or \n for a line break.`
+	case d.Summary == summaryNoBrace && d.Subject != nil:
+		explained.Detail, explained.Subject = "There is no closing brace for this block.", unclosedBrace(content, d.Subject)
 	case d.Summary == "Extra characters after interpolation expression" && d.Subject != nil:
 		begin := bytes.LastIndex(content[:d.Subject.Start.Byte], []byte("${"))
 		if remedy := instead(content, begin); remedy != "" {
@@ -60,6 +63,29 @@ func explainSyntax(d *hcl.Diagnostic, content []byte) *hcl.Diagnostic {
 			"import FILE turns it into a team's file."
 	}
 	return &explained
+}
+
+// unclosedBrace returns the first opening brace whose counterpart is indented less, and so belongs to an outer block.
+// If there is no such brace, it returns otherwise.
+func unclosedBrace(content []byte, otherwise *hcl.Range) *hcl.Range {
+	tokens, _ := hclsyntax.LexConfig(content, otherwise.Filename, hcl.InitialPos)
+	indentation := func(t hclsyntax.Token) int {
+		line := content[bytes.LastIndexByte(content[:t.Range.Start.Byte], '\n')+1:]
+		return len(line) - len(bytes.TrimLeft(line, " \t"))
+	}
+	var open hclsyntax.Tokens
+	for _, t := range tokens {
+		switch last := len(open) - 1; {
+		case t.Type == hclsyntax.TokenOBrace:
+			open = append(open, t)
+		case t.Type != hclsyntax.TokenCBrace || last < 0:
+		case indentation(t) < indentation(open[last]):
+			return &open[last].Range
+		default:
+			open = open[:last]
+		}
+	}
+	return otherwise
 }
 
 // lineName matches the name at the beginning of a line.
@@ -121,7 +147,7 @@ func instead(content []byte, at int) string {
 // remedies complete diagnostics of HCL. Each remedy is for diagnostics that have its summary, and whose detail
 // contains its detail.
 var remedies = []struct{ summary, detail, remedy string }{ //nolint:gochecknoglobals // a constant table
-	{"Unclosed configuration block", "", "Write the missing }."},
+	{summaryNoBrace, "", "Write the missing }."},
 	{"Invalid block definition", "must not be used when defining a block", "Remove the equals sign."},
 	{"Invalid block definition", "must have block content", "If it is an attribute, write an equals sign: name = value."},
 	{"Invalid block definition", "Either a quoted", `Write NAME "LABEL" { … }.`},
