@@ -211,7 +211,7 @@ func (d *decoder) config() *Config {
 		d.teams = append(d.teams, anyTeam)
 	}
 	cfg := d.settings()
-	d.names = namespace{separator: cfg.Gateway.Separator, owners: map[string]claim{}, contested: map[string]bool{}}
+	d.names = namespace{separator: cfg.Gateway.Separator, owners: map[string]claim{}}
 	// An upstream's address must not be the address of a listener.
 	d.listeners = newListeners(d.Reader, cfg)
 	d.assertions = &assertions{

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -22,9 +23,6 @@ const summaryPrefixTaken = "Prefix belongs to another team"
 type namespace struct {
 	separator string           // empty if the attribute is wrong; then prefixes are not checked
 	owners    map[string]claim // the first claim of each prefix, by its [Bare] form
-	// contested contains the prefixes that several files claim. The method claim has reported them in
-	// both files.
-	contested map[string]bool
 }
 
 // claim is a team's use of a prefix.
@@ -100,43 +98,36 @@ func (n namespace) prefixOf(name string) string {
 	return longest
 }
 
-// claim records the first claim of a prefix. If another team has claimed it, both files get an error:
+// claim records the first claim of a prefix. If another team has claimed it, the error is one of both files:
 // [LoadTolerant] leaves out files with errors, and must prefer neither team.
 func (n *namespace) claim(r *hclread.Reader, c claim) {
 	first, isOwned := n.owners[Bare(c.prefix)]
-	if !isOwned {
+	switch {
+	case !isOwned:
 		n.owners[Bare(c.prefix)] = c
-		return
-	}
-	report := func(c, other claim) {
-		r.Error(c.at, summaryPrefixTaken, "%q is a prefix of team %q (%s); set prefix to something else.",
-			c.prefix, other.team, placeOf(other.at))
-	}
-	if first.team == c.team || first.isLabel && c.isLabel && first.prefix == c.prefix { // equal labels are reported as duplicates
-		return
-	}
-	report(c, first)
-	if first.at.Filename != c.at.Filename && !n.contested[c.prefix] {
-		n.contested[c.prefix] = true
-		report(first, c)
+	case first.team == c.team || first.isLabel && c.isLabel && first.prefix == c.prefix: // equal labels are reported as duplicates
+	default:
+		r.Conflict(c.at, first.at, summaryPrefixTaken, "%q is a prefix of team %q (%s); set prefix to something else.",
+			c.prefix, first.team, placeOf(first.at))
 	}
 }
 
-// checkLookalikes reports prefixes of different teams that look alike, at both blocks.
+// checkLookalikes reports prefixes of different teams that look alike, at the later block.
 func (n namespace) checkLookalikes(r *hclread.Reader) {
-	shapes, reported := n.shapes(), map[string]bool{}
-	report := func(prefix, other string) {
-		if !reported[prefix] {
-			reported[prefix] = true
-			r.Error(n.owners[prefix].at, "Prefix looks like another team's",
-				"People cannot tell %+q from %+q, a prefix of team %q (%s); set prefix to something else.",
-				prefix, other, n.owners[other].team, placeOf(n.owners[other].at))
-		}
-	}
+	shapes, reported := n.shapes(), map[[2]string]bool{}
 	for _, prefix := range slices.Sorted(maps.Keys(n.owners)) {
 		for _, other := range n.lookalikes(shapes, prefix+n.separator, n.owners[prefix].team) {
-			report(prefix, other)
-			report(other, prefix)
+			pair := [2]string{prefix, other}
+			slices.SortFunc(pair[:], func(a, b string) int {
+				at, than := n.owners[a].at, n.owners[b].at
+				return cmp.Or(strings.Compare(at.Filename, than.Filename), cmp.Compare(at.Start.Byte, than.Start.Byte))
+			})
+			if first := n.owners[pair[0]]; !reported[pair] {
+				reported[pair] = true
+				r.Conflict(n.owners[pair[1]].at, first.at, "Prefix looks like another team's",
+					"People cannot tell %+q from %+q, a prefix of team %q (%s); set prefix to something else.",
+					pair[1], pair[0], first.team, placeOf(first.at))
+			}
 		}
 	}
 }

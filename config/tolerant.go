@@ -77,7 +77,7 @@ func (k Kept) Mistaken() string {
 //
 // A team that is left out keeps its label and the prefixes that are granted to it: no other file may
 // use them, even if the label is in a file that does not parse. If two files claim the same label or
-// prefix, both have an error, so at a start neither of them gets it. A reference to a team that is
+// prefix, the error counts for both, so at a start neither of them gets it. A reference to a team that is
 // left out causes a warning, because the reference grants and shows nothing.
 func LoadTolerant(path string, opts Options, previous TeamFiles) (*Config, []Kept, Diagnostics) {
 	opts.previous = &previous
@@ -116,7 +116,7 @@ func (d *decoder) withErrors(diags Diagnostics) (kept []Kept, ok bool) {
 	for _, file := range d.Files() {
 		read[file.Path] = file
 	}
-	for _, path := range slices.Sorted(maps.Keys(diags.report.Mistakes())) {
+	for _, path := range diags.report.WithErrors() {
 		name := d.InFolder(path)
 		file := cmp.Or(read[path], new(hclread.File)) // an unreadable file has no blocks
 		text, wasInUse := (*d.options.previous)[name]

@@ -171,7 +171,7 @@ func (f *finder) unreadable(path string, err error) {
 	f.refuse(path, "Cannot read the configuration", "%s: %s.", path, safefile.Cause(err))
 }
 
-// inFile marks a diagnostic about a whole file.
+// inFile marks a diagnostic about a whole file or, with a location in another file, about both files.
 type inFile string
 
 func (f *finder) refuse(path, summary, detail string, args ...any) {

@@ -126,8 +126,8 @@ func TestReadPath_LinksStayInTheirFolder(t *testing.T) {
 		t.Errorf("files (-want +got):\n%s", diff)
 	}
 	report := r.Finish()
-	if mistakes := report.Mistakes(); len(mistakes) != 1 || len(report.Diagnostics) != 3 {
-		t.Errorf("mistakes %v of %v", mistakes, report.Diagnostics)
+	if paths := report.WithErrors(); len(paths) != 1 || len(report.Diagnostics) != 3 {
+		t.Errorf("files with errors %v of %v", paths, report.Diagnostics)
 	}
 }
 

@@ -44,7 +44,6 @@ type Reader struct {
 	functions  map[string]Function
 	evaluating *File                // the file whose expression is evaluated. See spend.
 	names      map[string]hcl.Range // see Unique
-	contested  map[string]bool      // names that several files define
 	guesses    map[guess]bool       // see Block.Lacks
 	valueFiles map[string]bool      // see ValueFiles
 	references References           // see Field.Recorded
@@ -64,7 +63,6 @@ func New(schema Schema, options Options) *Reader {
 		attributes: attributeNames{},
 		byPath:     map[string]*File{},
 		names:      map[string]hcl.Range{},
-		contested:  map[string]bool{},
 		guesses:    map[guess]bool{},
 
 		valueFiles: map[string]bool{},
@@ -202,8 +200,8 @@ func NewReferences() References { return References{map[string]bool{}, map[strin
 // SummaryDuplicate is the summary of the errors that [Reader.Unique] reports.
 const SummaryDuplicate = "Duplicate name"
 
-// Unique reports the second use of a name, with the location of the first use. If the uses are in
-// different files, it reports both. A second call for the same location reports nothing.
+// Unique reports the second use of a name, with the location of the first use. A second call for the same location
+// reports nothing.
 func (r *Reader) Unique(kind, name string, at hcl.Range) {
 	key := kind + " " + name
 	first, isUsed := r.names[key]
@@ -211,14 +209,7 @@ func (r *Reader) Unique(kind, name string, at hcl.Range) {
 		r.names[key] = at
 		return
 	}
-	report := func(at, other hcl.Range) {
-		r.Error(at, SummaryDuplicate, "The %s %q is already defined at %s; rename one or merge the two.", kind, name, location(other))
-	}
-	report(at, first)
-	if at.Filename != first.Filename && !r.contested[key] {
-		r.contested[key] = true
-		report(first, at)
-	}
+	r.Conflict(at, first, SummaryDuplicate, "The %s %q is already defined at %s; rename one or merge the two.", kind, name, location(first))
 }
 
 // hide keeps the lines of a range out of all diagnostics.

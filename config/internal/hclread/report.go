@@ -41,6 +41,13 @@ func (r *Reporter) Error(at hcl.Range, summary, detail string, args ...any) {
 	r.Report(&hcl.Diagnostic{Severity: hcl.DiagError, Summary: summary, Detail: fmt.Sprintf(detail, args...), Subject: &at})
 }
 
+// Conflict reports an error that is also one of the other location's file. The detail names that location.
+func (r *Reporter) Conflict(at, other hcl.Range, summary, detail string, args ...any) {
+	r.Report(&hcl.Diagnostic{
+		Severity: hcl.DiagError, Summary: summary, Detail: fmt.Sprintf(detail, args...), Subject: &at, Extra: inFile(other.Filename),
+	})
+}
+
 // Warning reports valid configuration that was probably not intended.
 func (r *Reporter) Warning(at hcl.Range, summary, detail string, args ...any) {
 	r.Report(&hcl.Diagnostic{Severity: hcl.DiagWarning, Summary: summary, Detail: fmt.Sprintf(detail, args...), Subject: &at})
@@ -63,7 +70,11 @@ func (r *Reporter) Report(d *hcl.Diagnostic) {
 		k.file = d.Subject.Filename
 	}
 	r.reported++
-	if r.seen[k]++; r.seen[k] > maxOfFile {
+	other, isConflict := d.Extra.(inFile)
+	if isConflict = isConflict && d.Subject != nil; isConflict {
+		r.errorsAt[string(other)] = append(r.errorsAt[string(other)], -1) // in the file, but in none of its blocks
+	}
+	if r.seen[k]++; r.seen[k] > maxOfFile && !isConflict { // a conflict must count for both files
 		return
 	}
 	if d.Subject != nil && d.Severity == hcl.DiagError {
@@ -262,22 +273,21 @@ func linesOf(content []byte, d *hcl.Diagnostic) span {
 	return span{begin, len(content)}
 }
 
-// Mistakes returns the summaries of the errors by path; errors without a file have the path "".
-func (r Report) Mistakes() map[string][]string {
-	mistakes := map[string][]string{}
+// WithErrors returns the paths of the files with errors, sorted. An error without a file has the path "".
+func (r Report) WithErrors() []string {
+	paths := map[string]bool{}
 	for _, d := range r.Diagnostics {
 		if d.Severity != hcl.DiagError {
 			continue
 		}
-		path := ""
-		if file, ok := d.Extra.(inFile); ok {
-			path = string(file)
-		} else if d.Subject != nil {
-			path = d.Subject.Filename
+		if d.Subject != nil {
+			paths[d.Subject.Filename] = true
 		}
-		mistakes[path] = append(mistakes[path], d.Summary)
+		if file, ok := d.Extra.(inFile); ok || d.Subject == nil {
+			paths[string(file)] = true
+		}
 	}
-	return mistakes
+	return slices.Sorted(maps.Keys(paths))
 }
 
 // Finding is a problem in a file that no Reader read.

@@ -1,10 +1,10 @@
 team "a" {
-  upstream "git" { url = "https://u.example.com" } # ERROR: People cannot tell "git" from "g\u0456t", a prefix of team "b"
+  upstream "git" { url = "https://u.example.com" }
   upstream "docs" {
     url    = "https://u.example.com"
-    prefix = "docs1" # ERROR: People cannot tell "docs1" from "docsI", a prefix of team "b"
+    prefix = "docs1"
   }
-  upstream "notes" { url = "https://u.example.com" } # ERROR: People cannot tell "notes" from "notes\u2024x", a prefix of team "b"
+  upstream "notes" { url = "https://u.example.com" }
   upstream "own" { url = "https://u.example.com" }
   upstream "Own2" {
     url    = "https://u.example.com"

@@ -1,3 +1,3 @@
 team "b" {
-  upstream "docs" { url = "https://docs.example.com" } # ERROR: "docs" is a prefix of team "a" (testdata/invalid-folders/prefixes/a.hcl:4); set prefix
+  upstream "docs" { url = "https://docs.example.com" } # ERROR: Prefix belongs to another team; "docs" is a prefix of team "a" (testdata/invalid-folders/prefixes/a.hcl:4); set prefix
 }
