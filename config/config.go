@@ -306,7 +306,7 @@ func (d *decoder) checkOwnership() {
 			}
 			b.Drop()
 		}
-		place := "to a file of the platform team"
+		place := "to a file without one, such as gateway.hcl"
 		if slices.Contains(types, "hide") {
 			place += ", or a hide for the team's own prompts into the team block"
 		}

@@ -238,3 +238,17 @@ func FuzzFormat(f *testing.F) {
 		}
 	})
 }
+
+func TestLoad_AcceptsAPlatformBlockWhereTheRemedySendsIt(t *testing.T) {
+	for _, block := range []string{"auth { anonymous = true }", "gateway {}", "admin {}"} {
+		const team = "team \"a\" {\n  upstream \"u\" { url = \"https://u.example.com\" }\n%s}\n%s"
+		for _, written := range []string{fmt.Sprintf(team, "  upstream \"v\" {\n    command = [\"v\"]\n"+block+"\n  }\n", ""), fmt.Sprintf(team, "", block+"\n")} {
+			if _, diags := Load(write(t, "teams/a.hcl", written), options()); !strings.Contains(fmt.Sprint(diags.Err()), "gateway.hcl") {
+				t.Errorf("%s: %v", written, diags.Err())
+			}
+		}
+		if _, diags := Load(write(t, "teams/a.hcl", fmt.Sprintf(team, "", ""), "gateway.hcl", block+"\n"), options()); diags.HasErrors() {
+			t.Errorf("%s in gateway.hcl: %v", block, diags.Err())
+		}
+	}
+}

@@ -209,7 +209,11 @@ func (c checker) misplaced(at hcl.Range, name, kind, prefix string, s Schema) {
 	case len(inner) > 0:
 		c.Error(at, "Misplaced "+kind, "%s belongs in %s; move it there.", name, aBlock(inner))
 	case prefix != "" && c.Knows(name):
-		c.Error(at, "Misplaced "+kind, "%s belongs at the top level of a file; move it there.", name)
+		file := "a file"
+		if c.IsFolder() && name != "team" {
+			file += " without team blocks, such as gateway.hcl"
+		}
+		c.Error(at, "Misplaced "+kind, "%s belongs at the top level of %s; move it there.", name, file)
 	case nearest(name, s.Names()) == "" && foreign != "":
 		c.Error(at, "Unknown "+kind, "%s%s does not exist. %s", prefix, name, foreign)
 	case nearest(name, s.Names()) == "":

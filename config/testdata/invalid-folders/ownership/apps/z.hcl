@@ -1,6 +1,6 @@
 # Nothing here makes a mistake of another file.
 team "z" {}
-gateway { listen = "x" }       # ERROR: move gateway, auth to a file of the platform team.
+gateway { listen = "x" }       # ERROR: move gateway, auth to a file without one, such as gateway.hcl.
 auth {
   token "x" { sha256 = "zz" }
   jwt "z" {

@@ -1,5 +1,5 @@
 team "a" {}
-allow "a" { commands = ["*"] } # ERROR: a file with a team block may contain nothing else; move allow, hide to a file of the platform team, or a hide for the team's own prompts into the team block.
+allow "a" { commands = ["*"] } # ERROR: a file with a team block may contain nothing else; move allow, hide to a file without one, such as gateway.hcl, or a hide for the team's own prompts into the team block.
 hide "x" { prompts = ["*"] }
 allow { commands = ["*"] }
 hide "y" { promts = 1 }
