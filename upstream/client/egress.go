@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"strings"
 
 	"golang.org/x/net/http/httpguts"
 	"golang.org/x/net/http/httpproxy"
@@ -38,13 +39,10 @@ func dial(ctx context.Context, target *url.URL, grant config.HostGrant, guard fu
 		conn, err := newDialer(guard).DialContext(ctx, "tcp", address)
 		return &http1.Link{Conn: conn}, withoutURL(err)
 	}
-	if config.IsLoopback(target.Hostname()) {
-		return direct()
-	}
 	proxy, err := httpproxy.FromEnvironment().ProxyFunc()(target)
 	switch isPlain := target.Scheme == "http"; {
 	// For plain HTTP, a proxy would resolve the host name itself, unseen by the guard.
-	case err == nil && proxy == nil, isPlain && grant == config.HostByPattern:
+	case config.IsLoopback(strings.TrimSuffix(target.Hostname(), ".")), err == nil && proxy == nil, isPlain && grant == config.HostByPattern:
 		return direct()
 	case err != nil || proxy.Scheme != "http" && proxy.Scheme != "https":
 		// The URL may contain a password.

@@ -41,7 +41,7 @@ func TestEgress_GuardHoldsForWhatTheProxyReaches(t *testing.T) {
 	}
 	refused := errors.New("is not for upstreams")
 	guard := func(address string) error {
-		if strings.HasPrefix(address, "169.254.") || strings.HasPrefix(address, "192.0.2.20:") {
+		if strings.HasPrefix(address, "169.254.") || strings.HasPrefix(address, "192.0.2.20:") || strings.HasSuffix(proxy.URL, "@"+address) {
 			return refused
 		}
 		return nil
@@ -72,6 +72,7 @@ func TestEgress_GuardHoldsForWhatTheProxyReaches(t *testing.T) {
 		{"https://local.example.com:1/mcp", byName, "", client.ConnectionRefused},
 		{"https://127.0.0.1:1/mcp", anyHost, "", client.ConnectionRefused},
 		{"http://localhost:1/mcp", anyHost, "", client.ConnectionRefused},
+		{"http://localhost.:1/mcp", byName, "", client.UnknownHost}, // to the proxy, this would be itself
 		{"https://direct.example.com:1/mcp", anyHost, "", client.ConnectionRefused},
 		// The guard.
 		{"https://metadata.example.com/mcp", byName, "", client.AddressNotAllowed},
