@@ -256,14 +256,14 @@ func startCause(program, path string, err error) Cause {
 
 // helperCause explains a failure of the token endpoint or the egress proxy.
 func helperCause(err error) Cause {
+	if failed, ok := errors.AsType[*proxyError](err); ok { // first, because a token endpoint's error may wrap it
+		return ProxyFailed.Cause(failed)
+	}
 	if failed, ok := errors.AsType[*tokenEndpointError](err); ok {
 		if failed.isRefusal {
 			return TokenRefused.Cause(failed)
 		}
 		return TokenNotFetched.Cause(failed)
-	}
-	if failed, ok := errors.AsType[*proxyError](err); ok {
-		return ProxyFailed.Cause(failed)
 	}
 	return Cause{}
 }

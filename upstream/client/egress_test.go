@@ -128,10 +128,16 @@ func TestEgress_CauseNamesTheProxyThatFailed(t *testing.T) {
 		if strings.Contains(want, "HTTP 4") { // over plain HTTP, the proxy answers as the server would
 			schemes = schemes[:1]
 		}
+		behindToken := upstreamtest.HTTP("u", "http://127.0.0.1:1/mcp")
+		behindToken.OAuth = &config.OAuth{TokenURL: "https://docs.example.com/token", ClientID: "promptweir"}
+		upstreams := []config.Upstream{behindToken}
 		for _, scheme := range schemes {
-			_, err := client.Connect(t.Context(), upstreamtest.HTTP("u", scheme+"://docs.example.com/mcp"), client.Options{})
+			upstreams = append(upstreams, upstreamtest.HTTP("u", scheme+"://docs.example.com/mcp"))
+		}
+		for _, u := range upstreams {
+			_, err := client.Connect(t.Context(), u, client.Options{})
 			if got := client.CauseOf(err); got.Kind != client.ProxyFailed || !strings.Contains(got.Problem, want) || strings.Contains(got.String()+err.Error(), "hunter2") {
-				t.Errorf("%s through %s: %s, cause %+v; want %q", scheme, proxy, err, got, want)
+				t.Errorf("%s through %s: %s, cause %+v; want %q", u.URL, proxy, err, got, want)
 			}
 		}
 	}
