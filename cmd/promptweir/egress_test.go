@@ -57,9 +57,14 @@ team "outside" {
 }
 `,
 	})
-	overTLS := "https://weir:hunter2@" + secured("127.0.0.1", proxy) // the same proxy
-	p := serve(t, folder, "HTTP_PROXY="+proxy.URL, "HTTPS_PROXY="+overTLS, "SSL_CERT_FILE="+filepath.Join(folder, "ca.crt"))
-	token := idp.Token("ann")
+	overTLS, token := secured("127.0.0.1", proxy), idp.Token("ann") // the same proxy
+	proxy.Answer(http.StatusForbidden)
+	p := serve(t, folder, "HTTP_PROXY="+proxy.URL, "HTTPS_PROXY=https://weir:hunter2@"+overTLS, "SSL_CERT_FILE="+filepath.Join(folder, "ca.crt"))
+	eventually(t, "the log names the proxy that refuses to connect to the issuer", func() bool {
+		_, _, _, _ = p.sees(t, http.DefaultClient, token)
+		return strings.Contains(p.logged(), "through the egress proxy "+overTLS)
+	})
+	proxy.Answer(0)
 	eventually(t, "both servers are listed", func() bool {
 		_, names, _, err := p.sees(t, http.DefaultClient, token)
 		return err == nil && names == "plain.p secure.p"

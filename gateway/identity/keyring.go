@@ -276,6 +276,10 @@ func (k *keyring) document(ctx context.Context, at string) ([]byte, error) {
 	}
 	request.Header.Set("Accept", "application/json")
 	response, err := k.client.Do(request)
+	// If a proxy refuses to connect, the error of package http contains only the refusal.
+	if proxy, _ := http.ProxyFromEnvironment(request); err != nil && proxy != nil {
+		err = fmt.Errorf("through the egress proxy %s: %w", proxy.Host, err)
+	}
 	if err != nil {
 		return nil, err
 	}
