@@ -20,7 +20,7 @@ team "a" {
   upstream "two" {
     url = "https://a.example.com/two"
     assertion {
-      header   = "Authorization"         # ERROR: Invalid header; "Authorization" has a meaning of its own
+      header   = "Authorization"         # ERROR: Invalid header; "Authorization" has a meaning of its own in HTTP or MCP; name a header that carries only a JWT
       audience = "docs-a"
       claims   = ["email", "secrets"]    # ERROR: Invalid claims; "secrets" is not one of: email, groups
     }
