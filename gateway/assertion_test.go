@@ -144,14 +144,31 @@ func TestAssertions_OfOneTeamsServerAreRefusedAtAnothers(t *testing.T) {
 	cfg := "gateway {\n public_url = \"https://p.example.com\"\n signing_keys = [" + text + "]\n}\nauth {\n" + gatewaytest.Token("ann") + "}\n"
 	s := gatewaytest.Serve(t, cfg+gatewaytest.Team("a", `"user:ann"`, "", one)+gatewaytest.Team("b", `"user:ann"`, "", two))
 	s.Modern("ann").Call("prompts/get", gatewaytest.GetParams("one.a")).Want(t, http.StatusOK)
-	s.Modern("ann").Call("completion/complete", gatewaytest.CompleteParams("one.a")).Want(t, http.StatusOK)
-	sent := one.Calls("prompts/get")[0].Header.Get(assertionHeader)
-	keys := []ed25519.PublicKey{key}
+	keys, sent := []ed25519.PublicKey{key}, one.Calls("prompts/get")[0].Header.Get(assertionHeader)
 	upstreamtest.Equal(t, "ann", (verifier{keys, one.URL}).subject(sent), "the subject that its own server learns")
 	if got := (verifier{keys, two.URL}).subject(sent); !strings.HasPrefix(got, "error: ") {
 		t.Errorf("another team's server learns %q", got)
 	}
 	gatewaytest.Send(t, http.MethodGet, strings.TrimSuffix(gatewaytest.Serve(t, "").URL, "/mcp")+"/.well-known/jwks.json", "", nil).Want(t, http.StatusNotFound)
+}
+
+// Gets, completions and reads name their caller. The gateway's own requests do not.
+func TestAssertions_GoWithTheRequestsOfCallers(t *testing.T) {
+	_, text := newAssertionKey(t)
+	p := linkPeer(t, "p", "memo:a.md")
+	p.Settings += "\nassertion {}"
+	p.Declare(`{"prompts":{},"resources":{},"completions":{}}`)
+	s := gatewaytest.Serve(t, "gateway {\n public_url = \"https://p.example.com\"\n signing_keys = ["+text+"]\n}\nauth {\n"+gatewaytest.Token("ann")+"}\n"+
+		gatewaytest.Team("eng", `"user:ann"`, "", p))
+	ann := s.Modern("ann")
+	ann.Call("resources/read", uriParams(link(t, ann, "p.p"))).Want(t, http.StatusOK)
+	ann.Call("completion/complete", gatewaytest.CompleteParams("p.p"))
+	for method, want := range map[string]bool{"prompts/get": true, "completion/complete": true, "resources/read": true, "prompts/list": false, "initialize": false} {
+		calls := p.Calls(method)
+		if len(calls) == 0 || (calls[0].Header.Get(assertionHeader) != "") != want {
+			t.Errorf("%s: %v, want an assertion: %t", method, calls, want)
+		}
+	}
 }
 
 // A get whose assertion no server would read fails, and says why.

@@ -154,6 +154,9 @@ func TestForward_SendsNoCredential(t *testing.T) {
 	defer there.Close()
 	to = newTestForwarder(t, config.Cluster{Advertise: there.URL}, 1)
 	from := newTestForwarder(t, config.Cluster{Advertise: "http://10.0.0.1:8080"}, 1)
+	if from.proxied.Proxy != nil {
+		t.Error("other replicas are reached through the egress proxy")
+	}
 	r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "https://prompts.example.com/sse?sessionId=x", strings.NewReader(ping))
 	r.Header = http.Header{
 		"Authorization": {"Bearer ann"}, "Cookie": {"a=b"}, "Cf-Access-Jwt-Assertion": {"x"}, "X-Forwarded-For": {"192.0.2.1"}, "Forwarded": {"for=192.0.2.1"},

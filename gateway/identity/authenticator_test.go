@@ -180,12 +180,16 @@ func TestFromHeader_ReadsTheHeaderOfTheConfigurationOnly(t *testing.T) {
 	p := identitytest.Serve(t)
 	behindProxy := jwtBlock(p)
 	behindProxy.Header = "X-Pomerium-Jwt-Assertion"
+	bare := behindProxy
+	bare.Issuer, bare.JWKSURL = "prompts.example.com", p.Issuer+"/keys"
 	for _, test := range []struct {
 		block       config.JWT
 		name, value string
 		want        error
 	}{
 		{behindProxy, "X-Pomerium-Jwt-Assertion", p.Token("ann"), nil},
+		{bare, "X-Pomerium-Jwt-Assertion", p.Sign(p.Claims("ann").With(claims{"iss": bare.Issuer})), nil},
+		{bare, "X-Pomerium-Jwt-Assertion", p.Token("ann"), identity.ErrBadCredential},
 		{behindProxy, "Authorization", "Bearer " + p.Token("ann"), identity.ErrNoCredential},
 		{behindProxy, "X-Other", p.Token("ann"), identity.ErrNoCredential},
 		{jwtBlock(p), "X-Pomerium-Jwt-Assertion", p.Token("ann"), identity.ErrNoCredential},
