@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -37,7 +38,7 @@ func wantArgs(least, most int, needed string) cobra.PositionalArgs {
 }
 
 // flagError returns the usage error for an error of package pflag. For an unknown flag it suggests a similar
-// one.
+// one or, for get, an argument of the prompt.
 func flagError(cmd *cobra.Command, err error) error {
 	if invalid, ok := errors.AsType[*pflag.InvalidValueError](err); ok {
 		flag := "--" + invalid.GetFlag().Name
@@ -47,12 +48,17 @@ func flagError(cmd *cobra.Command, err error) error {
 		return &usageError{fmt.Sprintf("%s %q: %v", flag, invalid.GetValue(), invalid.Unwrap())}
 	}
 	unknown, ok := errors.AsType[*pflag.NotExistError](err)
-	if !ok || unknown.GetSpecifiedShortnames() != "" {
+	if !ok {
 		return &usageError{err.Error()}
 	}
 	var known []string
-	cmd.Flags().VisitAll(func(f *pflag.Flag) { known = append(known, "--"+f.Name) })
-	return &usageError{err.Error() + config.Suggest("--"+unknown.GetSpecifiedName(), known)}
+	cmd.Flags().VisitAll(func(f *pflag.Flag) { known = append(known, f.Name) })
+	name := cmp.Or(unknown.GetSpecifiedShortnames(), unknown.GetSpecifiedName())
+	remedy := strings.Replace(config.Suggest(name, known), `"`, `"--`, 1)
+	if remedy == "." && cmd.Name() == "get" {
+		remedy = fmt.Sprintf("; write an argument of the prompt as %s=VALUE", name)
+	}
+	return &usageError{err.Error() + remedy}
 }
 
 // The formats of --output.

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -83,13 +82,13 @@ What the server asks for during the get is declined.`,
 func (g *getter) run(ctx context.Context, name string, arguments wire.Object) error {
 	var result jsontext.Value
 	err := g.withSource(ctx, func(source promptSource) (err error) {
-		if len(arguments) > 0 {
-			g.warnOfUnknown(ctx, source, name, arguments)
-		}
 		if result, err = source.get(ctx, wire.GetParams(name, arguments)); err != nil {
-			err = g.explainFailure(ctx, source, name, arguments, err)
+			return g.explainFailure(ctx, source, name, arguments, err)
 		}
-		return err
+		if unknown := unknownArguments(ctx, source, name, arguments); unknown != "" {
+			g.query.app.warn("%s", unknown)
+		}
+		return nil
 	})
 	if err != nil {
 		return err
@@ -215,22 +214,26 @@ func contentText(raw json.RawMessage) string {
 	return "[" + terminal.OneLine(content.Type+" "+content.MimeType+" "+content.URI) + "]"
 }
 
-// warnOfUnknown warns of given arguments that the prompt does not declare.
-func (g *getter) warnOfUnknown(ctx context.Context, source promptSource, name string, arguments wire.Object) {
+// unknownArguments returns a sentence about each given argument that a listed prompt does not declare.
+func unknownArguments(ctx context.Context, source promptSource, name string, arguments wire.Object) string {
+	if len(arguments) == 0 {
+		return ""
+	}
 	prompts, _ := source.list(ctx)
 	at := slices.IndexFunc(prompts, func(d description) bool { return d.Name == name })
 	if at < 0 {
-		return // the get reports the reason
+		return ""
 	}
-	var names []string
+	var names, unknown []string
 	for _, a := range prompts[at].Arguments {
 		names = append(names, a.Name)
 	}
 	for _, a := range arguments {
 		if !slices.Contains(names, a.Name) {
-			g.query.app.warn("%s has no argument %q%s", name, a.Name, config.Suggest(a.Name, names))
+			unknown = append(unknown, fmt.Sprintf("%s has no argument %q%s", name, a.Name, config.Suggest(a.Name, names)))
 		}
 	}
+	return strings.Join(unknown, " ")
 }
 
 // commandWith returns the command line with all required arguments, or "" if all of them were given.
@@ -254,25 +257,33 @@ func (g *getter) commandWith(d description, arguments wire.Object) string {
 	return strings.Join(words, " ")
 }
 
-// explainFailure adds the full command line to the error of a get that lacks required arguments. For an unknown
-// prompt, it adds a similar name, or prints the problems of upstreams that may have the prompt.
+// suggestPrompt is [config.Suggest] for names of prompts, whose prefix people often leave out.
+func suggestPrompt(name string, known []string) string {
+	if i := slices.IndexFunc(known, func(k string) bool { return strings.HasSuffix(k, "."+name) }); i >= 0 {
+		name = known[i]
+	}
+	return config.Suggest(name, known)
+}
+
+// explainFailure adds the unknown arguments or, for a get that lacks required arguments, the full command line to an
+// error. For an unknown prompt, it adds a similar name, or prints the problems of upstreams that may have the prompt.
 func (g *getter) explainFailure(ctx context.Context, source promptSource, name string, arguments wire.Object, failure error) error {
 	prompts, troubles := source.list(ctx)
-	names, prefixed := make([]string, len(prompts)), ""
+	names := make([]string, len(prompts))
 	for i := range prompts {
 		names[i] = prompts[i].Name
-		if strings.HasSuffix(names[i], "."+name) { // people often leave out the prefix
-			prefixed = fmt.Sprintf(". Did you mean %q?", names[i])
-		}
 	}
 	if i := slices.Index(names, name); i >= 0 {
+		if unknown := unknownArguments(ctx, source, name, arguments); unknown != "" {
+			return fmt.Errorf("%w; %s", failure, unknown)
+		}
 		if command := g.commandWith(prompts[i], arguments); command != "" {
 			return fmt.Errorf("%w; write %s", failure, command)
 		}
 		return failure
 	}
 	related := slices.DeleteFunc(slices.Clone(troubles), func(t trouble) bool { return !strings.HasPrefix(name, t.upstream) })
-	suggestion := cmp.Or(strings.TrimSuffix(config.Suggest(name, names), "."), prefixed)
+	suggestion := strings.TrimSuffix(suggestPrompt(name, names), ".")
 	switch {
 	case len(related) > 0:
 		troubles, suggestion = related, ""
