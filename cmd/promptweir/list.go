@@ -1,9 +1,12 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
+	"io/fs"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -67,7 +70,11 @@ upstreams list.`,
 			if err != nil {
 				return err
 			}
-			return q.printList(filter.selected(l), &filter)
+			err = filter.check(len(l.prompts), func(i int) string { return describe(l.prompts[i].definition).Name })
+			if err == nil || q.output == formatJSON {
+				err = cmp.Or(q.printList(filter.selected(l), &filter), err)
+			}
+			return err
 		},
 	}
 	q.addTo(command)
@@ -114,7 +121,7 @@ func (q *query) list(ctx context.Context, filter *listFilter) (l listing, err er
 	if err != nil {
 		return listing{}, err
 	}
-	if err := filter.check(cfg); err != nil {
+	if err := filter.checkTeam(cfg); err != nil {
 		return listing{}, err
 	}
 	err = q.lists.evaluate(ctx, cfg, func(s *snapshot.Snapshot) error {
@@ -287,6 +294,9 @@ func (f *listFilter) parse(patterns []string, isRunning bool) error {
 		return &usageError{"--team requires --config: a running gateway does not say which team owns a prompt"}
 	}
 	for _, text := range patterns {
+		if inside, _ := filepath.Glob(filepath.Join(text, "*.hcl")); strings.HasSuffix(text, ".hcl") || isKind(text, fs.ModeDir) && len(inside) > 0 {
+			return &usageError{fmt.Sprintf("%q is a configuration, not a prompt: use --config %[1]q", text)}
+		}
 		pattern, err := config.ParsePattern(text)
 		if err != nil {
 			return &usageError{err.Error()}
@@ -296,8 +306,8 @@ func (f *listFilter) parse(patterns []string, isRunning bool) error {
 	return nil
 }
 
-// check returns a usage error if the configuration does not have the team.
-func (f *listFilter) check(cfg *config.Config) error {
+// checkTeam returns a usage error if the configuration does not have the team.
+func (f *listFilter) checkTeam(cfg *config.Config) error {
 	var teams []string
 	for _, team := range cfg.Teams {
 		teams = append(teams, team.Name)
@@ -307,6 +317,19 @@ func (f *listFilter) check(cfg *config.Config) error {
 	}
 	return &usageError{fmt.Sprintf("--team %q: the configuration has no such team%s", f.team,
 		config.Suggest(f.team, teams))}
+}
+
+// check returns an error if none of n names matches a pattern. It suggests a name.
+func (f *listFilter) check(n int, name func(i int) string) error {
+	names := make([]string, n)
+	for i := range names {
+		names[i] = name(i)
+	}
+	selected := listFilter{patterns: f.patterns}
+	if slices.ContainsFunc(names, func(name string) bool { return selected.includes(name, "") }) || len(f.patterns) == 0 {
+		return nil
+	}
+	return fmt.Errorf("no prompts%s%s", f, suggestPrompt(f.patterns[0].String(), names))
 }
 
 // selected returns the listing with only the selected prompts.

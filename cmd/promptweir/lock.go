@@ -82,7 +82,7 @@ func (l *lockFlags) lock(ctx context.Context) error {
 	if !l.lists.suffices(cfg, nil) {
 		return &usageError{"lock needs the upstreams' lists: use --live to connect to the upstreams"}
 	}
-	if err := l.filter.check(cfg); err != nil {
+	if err := l.filter.checkTeam(cfg); err != nil {
 		return err
 	}
 	path := config.LockPath(l.app.config)
@@ -91,7 +91,12 @@ func (l *lockFlags) lock(ctx context.Context) error {
 		return err
 	}
 	return l.lists.evaluate(ctx, cfg, func(s *snapshot.Snapshot) error {
-		after := l.selected(before, l.merged(before, s), s)
+		after := l.merged(before, s)
+		all := slices.Concat(before, after)
+		if err := l.filter.check(len(all), func(i int) string { return all[i].Name }); err != nil {
+			return err
+		}
+		after = l.selected(before, after, s)
 		changes := config.DiffLocks(before, after)
 		l.printDifferences(s)
 		if l.diff {
