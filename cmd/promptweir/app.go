@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"os"
+	"path/filepath"
 	"time"
 
 	"github.com/lmittmann/tint"
@@ -57,11 +58,11 @@ const whichConfig = `default: --config, else what lies here:
 promptweir, gateway.hcl, or this folder if it has gateway.hcl and teams`
 
 // setConfig sets the configuration of a command: its argument, else the path in --config or PROMPTWEIR_CONFIG,
-// else the configuration in the working directory.
+// else the configuration in the working directory. It warns if that is only the teams of a larger configuration.
 func (a *app) setConfig(command string, args []string) error {
 	switch {
 	case len(args) > 0 && a.configGiven():
-		return &usageError{"PATH and --config are mutually exclusive"}
+		return &usageError{"PATH and --config are mutually exclusive; leave one out"}
 	case len(args) > 0:
 		a.config = args[0]
 	default:
@@ -70,6 +71,14 @@ func (a *app) setConfig(command string, args []string) error {
 	if a.config == "" {
 		return &usageError{fmt.Sprintf("%[1]s needs a configuration, and this folder has neither "+
 			"promptweir/ nor gateway.hcl: promptweir %[1]s PATH", command)}
+	}
+	folder := a.config
+	if isKind(folder, 0) {
+		folder = filepath.Join(folder, "..")
+	}
+	above, isPart := filepath.Join(folder, ".."), !isKind(filepath.Join(folder, "gateway.hcl"), 0)
+	if platform := filepath.Join(above, "gateway.hcl"); isPart && isKind(platform, 0) && command != "fmt" {
+		a.warn("%s does not apply: it is outside of %s. For the whole configuration: promptweir %s %s", platform, a.config, command, above)
 	}
 	return nil
 }

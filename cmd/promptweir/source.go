@@ -94,7 +94,7 @@ func (q *query) check() error {
 	}
 	switch {
 	case q.url != "" && q.app.configGiven():
-		return &usageError{"--config and --url are mutually exclusive"}
+		return &usageError{"--config and --url are mutually exclusive; leave one out"}
 	case q.url != "" && q.who.as != "":
 		return &usageError{"--as requires --config: a running gateway identifies its caller by --token"}
 	case q.who.claims != "" && q.who.as == "":
