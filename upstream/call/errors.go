@@ -40,7 +40,7 @@ func unavailable(upstream string, reason session.Reason, retryAfter time.Duratio
 var ErrRetired = errors.New("connector retired")
 
 var (
-	// errConcurrency is wrapped by each error of a call that got no slot.
+	// errConcurrency is wrapped by each error of a call that got no slot, except errRate.
 	errConcurrency = errors.New("the maximum number of calls is in flight")
 	errRate        = errors.New("the rate of calls is exceeded")
 	errQueueFull   = fmt.Errorf("%w, and so is the number of waiting ones", errConcurrency)
@@ -57,10 +57,9 @@ type unusableError struct{ error }
 
 func (e *unusableError) Unwrap() error { return e.error }
 
-// callerGoneError is the error of a call whose caller left: it cancelled the call, or its own deadline has passed.
+// callerGoneError is the error of a call whose caller left: it cancelled the call, or its own deadline has passed. It has
+// no Unwrap, because the caller's deadline is not a timeout of the server.
 type callerGoneError struct{ error }
-
-func (e *callerGoneError) Unwrap() error { return e.error }
 
 // Is makes the error a [context.Canceled], even if the caller's deadline has passed.
 func (e *callerGoneError) Is(target error) bool { return target == context.Canceled }

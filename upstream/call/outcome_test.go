@@ -34,7 +34,7 @@ func TestOutcomeOf_HasOneRowForEachKindOfError(t *testing.T) {
 		{"HTTP 500", &client.StatusError{Status: 500}, client.BadResponse, fails, fails, false, false},
 		{"hardly any time", &hurriedError{context.DeadlineExceeded}, client.Timeout, nothing, nothing, false, true},
 		{"the caller left", fmt.Errorf("wait: %w", context.Canceled), client.Unreachable, nothing, nothing, false, false},
-		{"the caller's deadline", &callerGoneError{context.DeadlineExceeded}, client.Timeout, nothing, nothing, false, false},
+		{"the caller's deadline", &callerGoneError{context.DeadlineExceeded}, client.Unreachable, nothing, nothing, false, false},
 		{"no slot", unavailable("u", session.Overloaded, 0, errQueueFull), session.Overloaded, nothing, nothing, false, true},
 		{"no session of the pool", session.ErrPoolExhausted, session.Overloaded, nothing, nothing, false, true},
 		{"no legacy session", session.ErrNoLegacySession, client.Unreachable, nothing, nothing, false, true},
