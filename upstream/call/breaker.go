@@ -81,8 +81,8 @@ type circuit struct {
 	probes          []string // in the half-open state, the callers with a call in flight
 }
 
-// probe is a request that the breaker has allowed. Call [probe.end] when it has ended.
-type probe struct {
+// permit is the breaker's permission for one request. Call [permit.end] when the request has ended.
+type permit struct {
 	breaker *breaker
 	caller  Caller
 	// session and circuit are the breaker's values when the request began.
@@ -100,27 +100,27 @@ func newBreaker(u *config.Upstream, server *session.Server) *breaker {
 }
 
 // begin allows a request of a caller, or returns an error with reason breaker_open. caller may be
-// nil. Call [probe.end] after an allowed request.
-func (b *breaker) begin(caller Caller) (probe, error) {
+// nil. Call [permit.end] after an allowed request.
+func (b *breaker) begin(caller Caller) (permit, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	done, retryAfter := b.allowLocked(caller)
 	if done == nil {
-		return probe{}, unavailable(b.upstream.Name, session.BreakerOpen, retryAfter, &session.Unsent{Why: errSuspended})
+		return permit{}, unavailable(b.upstream.Name, session.BreakerOpen, retryAfter, &session.Unsent{Why: errSuspended})
 	}
-	return probe{breaker: b, caller: caller, session: b.session, circuit: b.circuit, done: done}, nil
+	return permit{breaker: b, caller: caller, session: b.session, circuit: b.circuit, done: done}, nil
 }
 
 // asks records that the server has sent a request for its client, which shows that the server
 // works. A half-open breaker closes at once, without waiting for the reply, which may take minutes.
-func (p probe) asks() {
+func (p permit) asks() {
 	p.breaker.mu.Lock()
 	defer p.breaker.mu.Unlock()
 	p.endLocked(outcomeOf(nil))
 }
 
 // end records how the request ended.
-func (p probe) end(o outcome, isGet bool) {
+func (p permit) end(o outcome, isGet bool) {
 	b := p.breaker
 	if o.gets == works {
 		b.server.RelistIfDenied()
@@ -147,7 +147,7 @@ func (p probe) end(o outcome, isGet bool) {
 
 // endLocked reports the end of a request to the circuit, unless the circuit has changed since the
 // request began.
-func (p probe) endLocked(o outcome) {
+func (p permit) endLocked(o outcome) {
 	b, c := p.breaker, p.breaker.circuit
 	defer b.setUnwellLocked()
 	if p.session != b.session || p.circuit != c {
@@ -223,7 +223,7 @@ func (b *breaker) setLink(link session.Link) {
 	}
 }
 
-// The errors with which probe.done tells gobreaker how a request ended. A nil error means that the
+// The errors with which permit.done tells gobreaker how a request ended. A nil error means that the
 // server answered.
 var errUnanswered, errExcused = errors.New("unanswered"), errors.New("excused")
 

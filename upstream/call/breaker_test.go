@@ -75,7 +75,7 @@ func (p *patient) complete(who Caller, o outcome) {
 }
 
 // send begins an attempt for a caller, and sends it.
-func (p *patient) send(who Caller) probe {
+func (p *patient) send(who Caller) permit {
 	p.t.Helper()
 	a, err := p.begin(who)
 	if err != nil {
@@ -209,12 +209,12 @@ func TestBreaker_AProbeThatAsksItsClientEndsTheSuspension(t *testing.T) {
 			p.get(nil, unanswered)
 		}
 		time.Sleep(cooldown + 1)
-		probe := p.send(caller("ann"))
+		permit := p.send(caller("ann"))
 		p.refuses(caller("ann"), 0)
-		probe.asks()
-		probe.asks()
+		permit.asks()
+		permit.asks()
 		p.get(caller("ann"), answered)
-		probe.end(unanswered, true)
+		permit.end(unanswered, true)
 		p.get(caller("bob"), answered)
 		p.want(well)
 	})
@@ -281,7 +281,7 @@ func TestBreaker_ProbesOfOneCallerLeaveRoomForAnother(t *testing.T) {
 // An attempt that began on another session says little of this one.
 func TestBreaker_OldAttemptsAreHistory(t *testing.T) {
 	up(t, func(t *testing.T, p *patient) {
-		var old []probe
+		var old []permit
 		for range 10 {
 			old = append(old, p.send(nil))
 		}

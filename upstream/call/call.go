@@ -232,11 +232,11 @@ func (k *call) unavailable(reason session.Reason, retryAfter time.Duration, err 
 // send sends the call on a session of the attempt's connection, if the circuit breaker allows the
 // request. It reports to the breaker how the request ended.
 func (k *call) send(a *attempt) (result client.Result, err error) {
-	probe, err := k.breaker.begin(k.request.Caller)
+	permit, err := k.breaker.begin(k.request.Caller)
 	if err != nil {
 		return client.Result{}, err
 	}
-	defer func() { probe.end(outcomeOf(err), k.request.Method == wire.PromptsGet) }()
+	defer func() { permit.end(outcomeOf(err), k.request.Method == wire.PromptsGet) }()
 	lease, err := a.conn.Acquire(a.deadline, k.relay, a.inLegacy)
 	if err != nil {
 		return client.Result{}, err
@@ -245,7 +245,7 @@ func (k *call) send(a *attempt) (result client.Result, err error) {
 	defer func() { lease.Release(isLost) }()
 	share := a.deadline.Left() // measured here, because the server is not to blame for the wait for a session
 	err = errPanicked          // for the breaker, if the call panics
-	result, err = lease.Session.Call(a.deadline, &k.sent, k.relayDuring(a.deadline, probe))
+	result, err = lease.Session.Call(a.deadline, &k.sent, k.relayDuring(a.deadline, permit))
 	if result.HasOwnMeta {
 		result.JSON = wire.WithoutOwnMeta(result.JSON)
 	}
@@ -270,7 +270,7 @@ func (k *call) send(a *attempt) (result client.Result, err error) {
 // relayDuring returns the call's relay for one request. It removes the gateway's own _meta keys
 // from messages. While a client is asked, other calls may use the slot and the deadlines are
 // paused, because a reply may take minutes.
-func (k *call) relayDuring(d *deadline, probe probe) *client.Relay {
+func (k *call) relayDuring(d *deadline, permit permit) *client.Relay {
 	if k.relay.Reply == nil && k.relay.Notify == nil {
 		return k.relay
 	}
@@ -285,7 +285,7 @@ func (k *call) relayDuring(d *deadline, probe probe) *client.Relay {
 		return &relay
 	}
 	relay.Reply = func(ctx context.Context, method string, params jsontext.Value) (jsontext.Value, error) {
-		probe.asks()
+		permit.asks()
 		defer k.slot.lend()()
 		defer d.Pause()()
 		return k.relay.Reply(ctx, method, wire.WithoutOwnMeta(params))
