@@ -17,13 +17,15 @@
 // prefix serves a name, and package config decides which text of a broken team file is used.
 //
 // Promises:
-//   - The [Publisher] is the only writer of snapshots. It writes in the goroutine of [Publisher.Run].
+//   - The [Publisher] is the only writer of snapshots. [New] writes the first one, and one goroutine
+//     that [Publisher.Run] starts (publishChanges) all others.
 //   - Each list is admitted in a goroutine, and delays only its own upstream: the earlier list stays in
 //     the catalog while other upstreams change. A list that was admitted by the rules of one
 //     configuration is not published under another.
 //   - A subscription wakes once the changed snapshot can be read, and only if the view of its own
-//     principal changed. At most one notification is pending for a slow subscriber. With replicas
-//     it wakes again later, when the other replicas should have the same change.
+//     principal changed. After a burst of changes it may wake without one. At most one notification is
+//     pending for a slow subscriber. With replicas it wakes again later, when the other replicas should
+//     have the same change.
 //   - A reload merges the catalog again, and reuses unchanged parts: definitions stay admitted unless
 //     their list, lock, override or screens changed, and connectors stay unless their connection
 //     settings changed.

@@ -186,7 +186,7 @@ func (p *Publisher) Run(ctx context.Context) error {
 		return p.stateDir.run(ctx, func() *snapshot.Generation { return p.Current().Generation })
 	})
 	err := group.Wait()
-	// The ctx of the admissions and connectors has ended. Wait for them: nothing may run after Run.
+	// The ctx of the admissions and connectors has ended. Wait until they have returned.
 	p.builder.admissions.Wait()
 	close(p.stopped) // before the connectors, because stopping a child process takes time
 	return errors.Join(err, p.connectors.Wait())

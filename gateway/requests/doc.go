@@ -20,7 +20,8 @@
 // A Request does not change after its transport has made it. A run holds the state of the request
 // while it is handled. A Scope holds the resources to release; the transport closes it when the
 // response is written. Callers in this process (local.go) and tool calls (tools.go) take the same
-// path. The two protocol eras, legacy and modern, differ in one table of functions (era.go).
+// path. The two protocol eras, legacy and modern, differ in one table of functions (era.go); a
+// result that passes from one era to the other is converted in result.go and links.go.
 //
 // A server may ask the client for input during a get. A legacy client is asked in the middle of
 // the get (callRepeatedly). A modern client gets an input_required result and repeats the get with

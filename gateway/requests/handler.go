@@ -105,7 +105,7 @@ func (h *Handler) Handle(ctx context.Context, r *Request, scope *Scope, buffer [
 	}
 	h.metrics.end(ctx, x, err, refusal)
 	if refusal == nil {
-		x.scope.endParked = nil // the client has the requestState and can return
+		x.scope.endParked = nil // the client gets the requestState and can return
 	} else if result, ok := r.toolError(refusal); ok {
 		out = x.respond(buffer, result, h.info)
 	} else {

@@ -29,7 +29,8 @@ import (
 // A legacy client gets the server requests during its get, and the gateway repeats the call. For a
 // modern client and a legacy upstream see parked.go.
 
-// stateLifetime is the time that a client has to return with its replies.
+// stateLifetime is the time that a client has to return with its replies. A single reply has
+// [ReplyBound].
 const stateLifetime = 10 * time.Minute
 
 // Members of params and results for the round trips.

@@ -15,7 +15,8 @@
 //   - One defer in [Calls.Do] releases the slot, however the call ends. While the client is asked for
 //     input, other calls may use the slot and the deadline is paused (relayDuring).
 //   - send reports the start and the end of each request to the breaker. Each session begins with a
-//     closed breaker. The table at outcome defines how an error counts.
+//     closed breaker. The table at outcome defines how an error counts. Failures of one caller alone do not
+//     open the breaker.
 //   - The loop ends with an answer, and after the attempts that the retry block allows. It ends
 //     earlier if part of an answer has arrived, the client was asked for input, the caller has left,
 //     the deadline has passed, the breaker is open, or the server asked for a pause.

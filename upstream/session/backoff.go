@@ -17,7 +17,8 @@ const (
 	longBackoff = time.Minute
 	// backoffJitter randomises the time between attempts by ±5 % to avoid a thundering herd, but never above its bound.
 	backoffJitter = 0.05
-	// steadyTime is the duration of a session or stream after which the backoff starts again.
+	// steadyTime is the duration of a session or stream, including the time to open it, after which the
+	// backoff starts again.
 	steadyTime = 3 * time.Second
 )
 
@@ -51,7 +52,7 @@ type reconnect struct {
 func newReconnect() *reconnect { return &reconnect{newBackoff(), time.Now()} }
 
 // next returns the wait after a failed attempt or a broken session. steady is true if the session
-// had a list and lasted for steadyTime.
+// had a list and lasted longer than steadyTime.
 func (r *reconnect) next(steady bool) time.Duration {
 	if steady {
 		*r = *newReconnect()

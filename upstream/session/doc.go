@@ -18,20 +18,23 @@
 //     when everything that it started has ended: goroutines, streams and the child process.
 //   - Run opens a session if there is none. decide opens a session to prove that the current
 //     session is lost. The pool opens sessions for clients that can be asked or that request log
-//     messages.
+//     messages. [client.Session.Recheck] opens one to read the capabilities of a legacy server again.
 //   - A [State] is immutable. Only update publishes the next state: PublishCalls for problems of
-//     calls, the goroutines of this package for all other changes. [Server.OnLink] receives each begin and
-//     end of a session.
+//     calls, the goroutines of this package for all other changes. [Server.OnLink] receives each begin of a
+//     session, each end of one, and each failed attempt to connect.
 //   - Of the methods for calls, only Await, Acquire and Prove wait, at most until their context ends.
 //   - Only a list proves that a session works. One proof is made at a time, and all failed requests wait for its result.
 //     A call ends on the session on which it began, even if another session has replaced that one.
-//   - A server with a lost session is up: calls wait for the next session ([Renewing]). If none can
-//     be opened, the server is [Down], and calls fail at once.
+//   - A server that has lost a listed session is up: calls wait for the next session, and the state
+//     stays Connected. If no session can be opened, or it is lost before its first list, calls fail at
+//     once.
 //   - A list is requested after a reported change, from time to time, and after a call has shown that the list may have
 //     changed or may be allowed again, but at most four times a second. If a list fails, the last good list stays in use.
 //   - An idle server is checked within 30 seconds, a suspect server at once. During a [Pause],
-//     calls are refused, and lists, streams and connects wait.
+//     calls are refused, and lists, streams, connects and new proofs wait.
 //
-// Functions call only functions of later files: run, check, lister, proof, connection, legacy,
-// pool, pause, server, telemetry, state, problem, backoff.
+// Package client chooses the transport and the era, starts child processes and explains refusals.
+//
+// Functions call only functions of later files, except that open makes a lister: run, check, lister,
+// proof, connection, legacy, pool, pause, server, telemetry, state, problem, backoff.
 package session

@@ -27,8 +27,9 @@ type Server struct {
 	// Suspect holds a mark when the server should be checked at once. Relist holds a mark when the
 	// list should be requested again.
 	Suspect, Relist Mark
-	// OnLink is called by Run's goroutine when a session begins or ends. It is called with Up
-	// before calls can find the session. Do not set it after Run has begun.
+	// OnLink is called by Run's goroutine when a session begins or ends, and after each failed attempt
+	// to connect. It is called with Up before calls can find the session. It is not called when Run
+	// ends. Do not set it after Run has begun.
 	OnLink func(Link)
 
 	upstream *config.Upstream

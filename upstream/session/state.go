@@ -25,7 +25,7 @@ type State struct {
 	// TTL is the server's TTL for the list, or 0 if the server reports every change or sends no
 	// TTL.
 	TTL time.Duration
-	// Connected is true while there is a session.
+	// Connected is true while there is a session, and while a lost session is being renewed.
 	Connected bool
 	// Revision and Transport are from the current or last session. They are empty before the first
 	// session.
