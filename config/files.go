@@ -85,12 +85,11 @@ func decodeFiles(b *hclread.Block, u *Upstream, r reach) {
 
 // checkFiles reports attributes and blocks that need a server, and so have no effect with files.
 func checkFiles(b *hclread.Block) {
-	for _, name := range newUpstream().schema(nil, reach{}).Names() {
-		// checkOneWay reports url and command.
-		if slices.Contains([]string{"url", "command", "files", "format", "texts", "skills", "prefix", "max_prompts"}, name) {
-			continue
+	s := newUpstream().schema(nil, reach{})
+	for _, name := range s.Names() {
+		if s.Attribute(name).Files != filesToo && name != "url" && name != "command" { // checkOneWay reports these two
+			refuse(b, name, "a server", "Prompts from files need no server, so "+name+" has no effect; remove it.")
 		}
-		refuse(b, name, "a server", "Prompts from files need no server, so "+name+" has no effect; remove it.")
 	}
 }
 

@@ -103,11 +103,12 @@ func TestReadme_HasTheTableOfEveryBlock(t *testing.T) {
 		heading := doc.section(t, outer, b.Type)
 		seen[heading] = true
 		table := tableOf(t, b)
-		if diff := gocmp.Diff(table, doc.table[heading]); diff != "" {
-			t.Errorf("README, %q (-schema +README; -update rewrites it):\n%s", heading, diff)
-		}
 		if *update {
 			writeFile(t, "README.md", strings.ReplaceAll(fileText(t, "README.md"), doc.table[heading], table))
+			return // the help is of the page from before
+		}
+		if diff := gocmp.Diff(table, doc.table[heading]); diff != "" {
+			t.Errorf("README, %q (-schema +README; -update rewrites it):\n%s", heading, diff)
 		}
 		help := strings.Join(strings.Fields(BlockHelp(b.Type)), " ")
 		for _, a := range b.Attributes {

@@ -120,7 +120,12 @@ func (u Upstream) Program() string { return u.printableWords()[0] }
 // equal, except values that the connection does not use.
 func (u Upstream) SameConnection(other Upstream) bool {
 	for _, u := range []*Upstream{&u, &other} { // both point to copies
-		u.Place, u.Prefix, u.Resources, u.WhenDown, u.Grace, u.Assertion = Place{}, "", "", "", 0, nil
+		u.Place, u.Assertion = Place{}, nil
+		for _, a := range u.table(nil, reach{}) {
+			if a.Connection == keepsConnection {
+				reflect.ValueOf(a.Target).Elem().SetZero()
+			}
+		}
 	}
 	return reflect.DeepEqual(u, other)
 }
@@ -184,54 +189,59 @@ func newUpstream() *Upstream {
 	}
 }
 
+// Each [row] of an upstream has one of the first two values, and one of the last two.
+const serversOnly, filesToo, newConnection, keepsConnection = 1, 2, 3, 4
+
+// row returns an attribute of an upstream. files tells whether it has an effect on prompts from files, connection
+// whether the old connection can serve a new value.
+func row(files, connection int, a hclread.Attribute) hclread.Attribute {
+	a.Files, a.Connection = files, connection
+	return a
+}
+
 // table returns the attributes of an upstream block. Decoding claims the prefix in names, and checks the address and
 // the command against r.
 func (u *Upstream) table(names *namespace, r reach) []hclread.Attribute {
-	url := hclread.Custom("string", nil, func(b *hclread.Block) { decodeURL(b, u, r) })
-	command := hclread.Custom("list", nil, func(b *hclread.Block) { decodeCommand(b, u, r) })
-	files := hclread.Custom("list", nil, func(b *hclread.Block) { decodeFiles(b, u, r) })
-	dir := hclread.Custom("string", &u.Dir, func(b *hclread.Block) { decodeDir(b, u, r) })
-	transport := hclread.Custom("string", nil, func(b *hclread.Block) { decodeTransport(b, u) })
-	prefix := hclread.Custom("string", &u.Prefix, func(b *hclread.Block) { names.decodePrefix(b, u, r.grants) })
-	whenDown := hclread.Custom("string", &u.WhenDown, func(b *hclread.Block) { decodeWhenDown(b, u) })
 	skills := hclread.String(&u.Skills, parseSkills)
 	skills.Type = "true, false or `\"only\"`"
 	formats := hclread.OneOf(FormatClaude, FormatCursor, FormatGemini, FormatOpenCode, FormatVSCode, FormatSkill, FormatNative)
 	revisions := hclread.OneOf("auto", "2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28")
 	return []hclread.Attribute{
-		hclread.FromEnvironment("url", url, "The address of a server; `http` or `https`, without user or password.").Or("one of three"),
-		hclread.FromEnvironment("command", command,
-			"A program and its arguments, to start and speak to over stdio. A relative path begins at the gateway's working folder.").Or("one of three"),
-		hclread.Plain("files", files,
-			"Up to 64 patterns of [prompt files](#prompts-from-files), relative to this file's folder. Goes with `format`, `texts`, `skills`, `prefix` and `max_prompts` only.").Or("one of three"),
-		hclread.Plain("format", hclread.String(&u.Format, formats),
-			"With `files`: `\"claude\"`, `\"cursor\"`, `\"gemini\"`, `\"opencode\"`, `\"vscode\"`, `\"skill\"` or `\"promptweir\"`, in place of the format that [signs](#prompts-from-files) tell."),
-		hclread.Plain("texts", hclread.Flag(&u.Texts),
-			"With `files`: texts count as parts of definitions, for the [lock file](#the-lock-file) and notifications."),
-		hclread.Plain("skills", skills,
-			"Also serves [skills](#skills): the server's, or one for each `SKILL.md` of `files`; with `\"only\"`, no prompts."),
-		hclread.Plain("resources", hclread.String(&u.Resources, hclread.OneOf(ResourcesLinked)),
-			"`\"linked\"`: clients can read what its results [link to](#links)."),
-		hclread.Secret("headers", secretMap(&u.Headers, "headers", strings.ToLower, checkHeader), "Sent with every request, with `url`."),
-		hclread.Secret("env", secretMap(&u.Env, "env", hclread.SameKey, r.checkVariable), "Added to the environment, with `command`."),
-		hclread.FromEnvironment("dir", dir, "The working folder of `command` in place of the gateway's: one that exists, relative to this file's folder."),
-		hclread.Plain("transport", transport,
-			"`\"streamable-http\"`, `\"sse\"` or `\"stdio\"`. Unless set, a `url` falls back to HTTP+SSE.").Or("inferred"),
-		hclread.Plain("protocol", hclread.String(&u.Protocol, revisions),
-			"Or one revision: `\"2024-11-05\"`, `\"2025-03-26\"`, `\"2025-06-18\"`, `\"2025-11-25\"`, `\"2026-07-28\"`."),
-		hclread.Plain("prefix", prefix,
-			"In front of the names of its prompts; up to 64 bytes, `\"\"` for none.").Or("the label"),
-		hclread.Plain("timeout", hclread.String(&u.Timeout, parseTimeout), "Bounds a call, up to `\"1h\"`; waits for a client's input do not count."),
-		hclread.Plain("refresh", hclread.String(&u.Refresh, parseRefresh),
-			"How often to list a server, unless it has no notifications and its list a `ttlMs`; at least `\"10s\"`."),
-		hclread.Plain("concurrency", r.count("concurrency", &u.Concurrency),
-			"The most calls in flight; [fewer](../upstream/README.md#retry-and-failover) while they time out. Others queue, fairly between callers, for half of `timeout`."),
-		hclread.Plain("rate", hclread.Number(&u.Rate, minRate, maxRate), "Calls per second, 0.000001 to 1000000. Others queue for half of `timeout`."),
-		hclread.Plain("max_prompts", r.count("max_prompts", &u.MaxPrompts), "Bounds the list."),
-		hclread.Plain("max_message", r.count("max_message", &u.MaxMessage), "Bounds a message, in bytes."),
-		hclread.Plain("when_down", whenDown,
-			"Its prompts while it is down: `\"keep\"` lists them, `\"hide\"` hides them after `grace`. One that refuses the gateway (HTTP 401, 403, 429) is not down."),
-		hclread.Plain("grace", hclread.String(&u.Grace, parseDuration), "With `when_down = \"hide\"`."),
+		row(serversOnly, newConnection, hclread.FromEnvironment("url", hclread.Custom("string", nil, func(b *hclread.Block) { decodeURL(b, u, r) }),
+			"The address of a server; `http` or `https`, without user or password.").Or("one of three")),
+		row(serversOnly, newConnection, hclread.FromEnvironment("command", hclread.Custom("list", nil, func(b *hclread.Block) { decodeCommand(b, u, r) }),
+			"A program and its arguments, to start and speak to over stdio. A relative path begins at the gateway's working folder.").Or("one of three")),
+		row(filesToo, newConnection, hclread.Plain("files", hclread.Custom("list", nil, func(b *hclread.Block) { decodeFiles(b, u, r) }),
+			"Up to 64 patterns of [prompt files](#prompts-from-files), relative to this file's folder. Goes with `format`, `texts`, `skills`, `prefix` and `max_prompts` only.").Or("one of three")),
+		row(filesToo, newConnection, hclread.Plain("format", hclread.String(&u.Format, formats),
+			"With `files`: `\"claude\"`, `\"cursor\"`, `\"gemini\"`, `\"opencode\"`, `\"vscode\"`, `\"skill\"` or `\"promptweir\"`, in place of the format that [signs](#prompts-from-files) tell.")),
+		row(filesToo, newConnection, hclread.Plain("texts", hclread.Flag(&u.Texts),
+			"With `files`: texts count as parts of definitions, for the [lock file](#the-lock-file) and notifications.")),
+		row(filesToo, newConnection, hclread.Plain("skills", skills,
+			"Also serves [skills](#skills): the server's, or one for each `SKILL.md` of `files`; with `\"only\"`, no prompts.")),
+		row(serversOnly, keepsConnection, hclread.Plain("resources", hclread.String(&u.Resources, hclread.OneOf(ResourcesLinked)),
+			"`\"linked\"`: clients can read what its results [link to](#links).")),
+		row(serversOnly, newConnection, hclread.Secret("headers", secretMap(&u.Headers, "headers", strings.ToLower, checkHeader), "Sent with every request, with `url`.")),
+		row(serversOnly, newConnection, hclread.Secret("env", secretMap(&u.Env, "env", hclread.SameKey, r.checkVariable), "Added to the environment, with `command`.")),
+		row(serversOnly, newConnection, hclread.FromEnvironment("dir", hclread.Custom("string", &u.Dir, func(b *hclread.Block) { decodeDir(b, u, r) }),
+			"The working folder of `command` in place of the gateway's: one that exists, relative to this file's folder.")),
+		row(serversOnly, newConnection, hclread.Plain("transport", hclread.Custom("string", nil, func(b *hclread.Block) { decodeTransport(b, u) }),
+			"`\"streamable-http\"`, `\"sse\"` or `\"stdio\"`. Unless set, a `url` falls back to HTTP+SSE.").Or("inferred")),
+		row(serversOnly, newConnection, hclread.Plain("protocol", hclread.String(&u.Protocol, revisions),
+			"Or one revision: `\"2024-11-05\"`, `\"2025-03-26\"`, `\"2025-06-18\"`, `\"2025-11-25\"`, `\"2026-07-28\"`.")),
+		row(filesToo, keepsConnection, hclread.Plain("prefix", hclread.Custom("string", &u.Prefix, func(b *hclread.Block) { names.decodePrefix(b, u, r.grants) }),
+			"In front of the names of its prompts; up to 64 bytes, `\"\"` for none.").Or("the label")),
+		row(serversOnly, newConnection, hclread.Plain("timeout", hclread.String(&u.Timeout, parseTimeout), "Bounds a call, up to `\"1h\"`; waits for a client's input do not count.")),
+		row(serversOnly, newConnection, hclread.Plain("refresh", hclread.String(&u.Refresh, parseRefresh),
+			"How often to list a server, unless it has no notifications and its list a `ttlMs`; at least `\"10s\"`.")),
+		row(serversOnly, newConnection, hclread.Plain("concurrency", r.count("concurrency", &u.Concurrency),
+			"The most calls in flight; [fewer](../upstream/README.md#retry-and-failover) while they time out. Others queue, fairly between callers, for half of `timeout`.")),
+		row(serversOnly, newConnection, hclread.Plain("rate", hclread.Number(&u.Rate, minRate, maxRate), "Calls per second, 0.000001 to 1000000. Others queue for half of `timeout`.")),
+		row(filesToo, newConnection, hclread.Plain("max_prompts", r.count("max_prompts", &u.MaxPrompts), "Bounds the list.")),
+		row(serversOnly, newConnection, hclread.Plain("max_message", r.count("max_message", &u.MaxMessage), "Bounds a message, in bytes.")),
+		row(serversOnly, keepsConnection, hclread.Plain("when_down", hclread.Custom("string", &u.WhenDown, func(b *hclread.Block) { decodeWhenDown(b, u) }),
+			"Its prompts while it is down: `\"keep\"` lists them, `\"hide\"` hides them after `grace`. One that refuses the gateway (HTTP 401, 403, 429) is not down.")),
+		row(serversOnly, keepsConnection, hclread.Plain("grace", hclread.String(&u.Grace, parseDuration), "With `when_down = \"hide\"`.")),
 	}
 }
 

@@ -19,7 +19,7 @@ func eval(b *Block, name string, want cty.Type) (v cty.Value, ok bool) {
 	if attribute == nil {
 		return cty.NilVal, false
 	}
-	isPlain := b.schema.isPlain(name)
+	isPlain := b.schema.Attribute(name).Env == plain
 	v, ok = b.scope.eval(attribute.Expr, b.schema.isSecret(name))
 	if !ok {
 		return cty.NilVal, false

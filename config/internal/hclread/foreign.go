@@ -20,7 +20,7 @@ var ForeignReference = Lazily(`\$[A-Z][A-Z0-9_]{2,}|\$\([^)]*\)|(?:^|\s)%[A-Za-z
 
 // warnForeign warns of foreign references in an attribute. command may run a shell, and instructions may quote them.
 func (c checker) warnForeign(name string, a *hclsyntax.Attribute, s Schema) {
-	if s.isPlain(name) || name == "command" || name == "instructions" {
+	if s.Attribute(name).Env == plain || name == "command" || name == "instructions" {
 		return
 	}
 	Visit(a.Expr, func(part *hclsyntax.LiteralValueExpr) {

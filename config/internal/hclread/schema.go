@@ -30,8 +30,8 @@ type BlockSchema struct {
 	Schema
 }
 
-// attribute returns the row of an attribute, or an empty row if there is no such attribute.
-func (s Schema) attribute(name string) Attribute {
+// Attribute returns the row of an attribute, or an empty row if there is no such attribute.
+func (s Schema) Attribute(name string) Attribute {
 	for i := range s.Attributes {
 		if s.Attributes[i].Name == name {
 			return s.Attributes[i]
@@ -45,9 +45,8 @@ func (s Schema) has(name string) bool {
 	return isBlock || s.hasAttribute(name)
 }
 
-func (s Schema) hasAttribute(name string) bool { return s.attribute(name).Name != "" }
-func (s Schema) isPlain(name string) bool      { return s.attribute(name).Env == plain }
-func (s Schema) isSecret(name string) bool     { return s.attribute(name).Env == secret }
+func (s Schema) hasAttribute(name string) bool { return s.Attribute(name).Name != "" }
+func (s Schema) isSecret(name string) bool     { return s.Attribute(name).Env == secret }
 
 // Names returns the names of all attributes and blocks.
 func (s Schema) Names() []string {

@@ -20,6 +20,8 @@ type Attribute struct {
 	Meaning string
 	// Default replaces the value of Target in the documentation.
 	Default string
+	// Files and Connection are set for attributes of an upstream; package config gives the values their meaning.
+	Files, Connection int
 
 	remedy string // set if the attribute is required
 }
