@@ -321,28 +321,6 @@ func writeFile(t testing.TB, path, content string) {
 
 func newKey(bytes [32]byte) Key { return Key{bytes} }
 
-func TestLoad_WarnsWhereBlocksDoNotFit(t *testing.T) {
-	const (
-		key       = "cursor_keys = [base64encode(\"0123456789abcdef0123456789abcdef\")]"
-		keys      = "gateway { " + key + " }\n"
-		hashes    = "audit {\n  path = \"audit.jsonl\"\n  arguments = \"hash\"\n}\n"
-		required  = "audit {\n  path = \"audit.jsonl\"\n  required = true\n}\n"
-		anonymous = "auth {\n  anonymous = true\n}\n"
-	)
-	limit := func(limit string) string { return "gateway {\n" + key + "\n limit { " + limit + " }\n}\n" }
-	for text, want := range map[string]string{
-		hashes: "No cursor_keys", hashes + keys: "",
-		required: "", anonymous: "", required + anonymous: "No limit for anonymous callers",
-		required + anonymous + limit("rate = 5"):        "",
-		required + anonymous + limit("concurrency = 5"): "No limit for anonymous callers",
-	} {
-		_, diags := Load(filepath.Join(write(t, "x.hcl", text), "x.hcl"), options())
-		if got := diags.Warnings(); diags.HasErrors() || len(got) > 1 || strings.Contains(strings.Join(got, ""), ": "+want+":") != (want != "") {
-			t.Errorf("%s\n%v, warnings %q, want %q", text, diags.Err(), got, want)
-		}
-	}
-}
-
 func FuzzLoad(f *testing.F) {
 	paths, _ := filepath.Glob("testdata/*/*.hcl")
 	for _, path := range paths {

@@ -65,13 +65,37 @@ func expectations(t *testing.T, path string) []expectation {
 }
 
 func TestLoad_ReportsEachMistakeOnItsLineAndNothingElse(t *testing.T) {
+	for _, path := range fixtures(t) {
+		t.Run(filepath.Base(path), func(t *testing.T) { checkFixture(t, path) })
+	}
+}
+
+// fixtures returns the files and folders with marks.
+func fixtures(t *testing.T) []string {
+	t.Helper()
 	files, _ := filepath.Glob("testdata/invalid/*.hcl")
 	folders, _ := filepath.Glob("testdata/invalid-folders/*")
 	if len(files) == 0 || len(folders) == 0 {
 		t.Fatal("no fixtures")
 	}
-	for _, path := range append(files, folders...) {
-		t.Run(filepath.Base(path), func(t *testing.T) { checkFixture(t, path) })
+	return append(files, folders...)
+}
+
+// The summaries of warnings are in the code.
+func TestFixtures_CauseEveryWarning(t *testing.T) {
+	caused := "Team left out" // only by LoadTolerant
+	for _, path := range fixtures(t) {
+		_, diags := Load(path, options())
+		caused += strings.Join(diags.Warnings(), "\n")
+	}
+	paths, _ := filepath.Glob("*.go")
+	for _, path := range paths {
+		for _, call := range regexp.MustCompile(`\.Warn(?:ing|Hidden)\(.*`).FindAllString(fileText(t, path), -1) {
+			summary := regexp.MustCompile(`, "([^"]+)"|$`).FindStringSubmatch(call)[1]
+			if summary == "" || !strings.Contains(caused, summary) {
+				t.Errorf("%s: no file in testdata/invalid causes the warning %q of %s", path, summary, call)
+			}
+		}
 	}
 }
 
@@ -89,9 +113,10 @@ func checkFixture(t *testing.T, path string) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	isWrong := slices.ContainsFunc(marks, func(e expectation) bool { return e.severity == hcl.DiagError })
 	cfg, diags := Load(path, opts)
-	if cfg != nil || !diags.HasErrors() {
-		t.Errorf("Load(%s) = %v, want nil and errors", path, cfg)
+	if len(marks) == 0 || (cfg == nil) != isWrong || diags.HasErrors() != isWrong {
+		t.Errorf("Load(%s) = %v and %v, with %d marks", path, cfg, diags.Err(), len(marks))
 	}
 	for _, d := range diags.report.Diagnostics {
 		i := slices.IndexFunc(marks, func(e expectation) bool { return e.matches(d) })

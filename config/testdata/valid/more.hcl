@@ -15,6 +15,10 @@ auth {
     header   = "x-access-jwt"
   }
 }
+audit {
+  path     = "audit.jsonl"
+  required = true
+}
 hide "drafts" {
   prompts = ["*"]
   when    = prompt.title == ""
