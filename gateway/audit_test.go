@@ -9,7 +9,9 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"reflect"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -122,6 +124,17 @@ func TestAudit_RecordsEachEventOnce(t *testing.T) {
 		`{"event":"operator","act":"reload","outcome":"ok"}`,
 	}
 	upstreamtest.Equal(t, want, auditLines(t, path), "audit log")
+	all, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	elsewhere := []string{"", "-", "method", "anonymous", "issuer", "argument_hashes", "via", "as", "cut"}
+	for _, field := range reflect.VisibleFields(reflect.TypeFor[audit.Line]()) {
+		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
+		if !slices.Contains(elsewhere, name) && !strings.Contains(string(all), `"`+name+`":`) {
+			t.Errorf("no line has the field %s", name)
+		}
+	}
 }
 
 func TestAudit_NamesTheClientsSoftware(t *testing.T) {

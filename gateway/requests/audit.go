@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"time"
 
 	"go.opentelemetry.io/otel/trace"
 
@@ -82,26 +83,25 @@ func (a *recorder) records(x *run) bool {
 	if a.log == nil || x.caller.Generation == nil && x.r.local == nil {
 		return false
 	}
-	if event := x.event(); event == audit.Get || event == audit.Completion {
-		return true
-	}
-	cfg := x.snapshot.Config.Audit
-	return cfg != nil && cfg.Access
+	event, cfg := x.event(), x.snapshot.Config.Audit
+	return event == audit.Get || event == audit.Completion || cfg != nil && cfg.Access
 }
 
 // operatorSubject is the subject of operators. A principal's subject begins with "user:" and is
 // never equal to it.
 const operatorSubject = "operator"
 
-// record writes a request and its response to the audit log. The response is a result, or the error
-// err, which the client gets as wireErr. If record returns an error, the response must not be sent.
+// record writes a request and its response to the audit log, unless requests of its kind are not recorded. The
+// response is a result, or the error err, which the client gets as wireErr. If record returns an error, the response
+// must not be sent.
 func (a *recorder) record(ctx context.Context, x *run, err error, wireErr *wire.Error) error {
-	r := x.r
-	line := audit.Line{
-		Time: r.Received.Add(x.took), Event: x.event(), Duration: x.took, Session: r.Session,
-		Trace:   trace.SpanContextFromContext(ctx).TraceID(),
-		Outcome: x.outcomeOf(ctx, err), Upstream: x.outcome.owner,
+	if !a.records(x) {
+		return nil
 	}
+	r, line := x.r, &x.line
+	x.took = time.Since(r.Received) // instruments.end sets it again, with the time for writing the line
+	line.Time, line.Duration, line.Trace = r.Received.Add(x.took), x.took, trace.SpanContextFromContext(ctx).TraceID()
+	line.Event, line.Session, line.Outcome, line.Upstream = x.event(), r.Session, x.outcomeOf(ctx, err), x.outcome.owner
 	if line.Event == audit.Request || x.target.linked {
 		line.Method = x.operation.kind.method
 	}
@@ -130,13 +130,13 @@ func (a *recorder) record(ctx context.Context, x *run, err error, wireErr *wire.
 	if unavailable, ok := errors.AsType[*upstream.Unavailable](err); ok {
 		line.Upstream = unavailable.Upstream
 	}
-	if gotNothing(&line) {
+	if gotNothing(line) {
 		a.logger.InfoContext(ctx, "request not recorded: it got nothing", slog.String("outcome", string(line.Outcome)),
 			slog.String("reason", line.Reason), slog.String("subject", line.Subject), slog.String("client", line.Client))
 		return nil
 	}
-	x.describeTarget(&line)
-	return a.log.Write(&line)
+	x.describeTarget()
+	return a.log.Write(line)
 }
 
 // gotNothing reports whether a request is left out of the audit log, because a caller could send
@@ -154,8 +154,8 @@ func gotNothing(l *audit.Line) bool {
 
 // describeTarget adds the prompt of a get or completion, its team, the rule that decided about its
 // visibility, and the arguments.
-func (x *run) describeTarget(line *audit.Line) {
-	r, arguments := x.r, x.target.arguments
+func (x *run) describeTarget() {
+	r, line, arguments := x.r, &x.line, x.target.arguments
 	line.Prompt = x.target.name
 	switch line.Event {
 	case audit.Get:

@@ -125,14 +125,9 @@ func (h *Handler) conclude(ctx context.Context, x *run, err *error) (refusal *wi
 	if *err != nil {
 		refusal = wireError(ctx, h.logger, *err)
 	}
-	if h.audit.records(x) {
-		// The line has the duration so far. [instruments.end] sets took again, with the time for
-		// writing the line.
-		x.took = time.Since(x.r.Received)
-		if h.audit.record(ctx, x, *err, refusal) != nil {
-			refusal = errAudit()
-			*err = refusal
-		}
+	if h.audit.record(ctx, x, *err, refusal) != nil {
+		refusal = errAudit()
+		*err = refusal
 	}
 	return refusal
 }

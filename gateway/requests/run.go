@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/promptweir/promptweir/gateway/audit"
 	"github.com/promptweir/promptweir/gateway/identity"
 	"github.com/promptweir/promptweir/gateway/policy"
 	"github.com/promptweir/promptweir/gateway/snapshot"
@@ -34,6 +35,9 @@ type run struct {
 	asks bool
 	// took is the time from Received until the response was ready.
 	took time.Duration
+	// line is the request's line in the audit log. recorder.record completes it; set a field earlier where its
+	// value is known.
+	line audit.Line
 }
 
 // isReusable reports whether nothing refers to the run once its request has been answered. Only a

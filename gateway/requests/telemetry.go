@@ -133,12 +133,8 @@ func (h *Handler) Record(ctx context.Context, r *Request, err error) {
 	}
 	ctx = h.metrics.start(ctx, x)
 	wireErr, _ := errors.AsType[*wire.Error](err)
-	if h.audit.records(x) {
-		x.took = time.Since(r.Received)
-		// If the line cannot be written, the audit log counts the loss. A refused request reveals
-		// nothing.
-		_ = h.audit.record(ctx, x, err, wireErr)
-	}
+	// If the line cannot be written, the audit log counts the loss. A refused request reveals nothing.
+	_ = h.audit.record(ctx, x, err, wireErr)
 	h.metrics.end(ctx, x, err, wireErr)
 }
 
