@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -44,6 +45,12 @@ func TestReadyz_ReportsUpstreams(t *testing.T) {
 	}
 	if h := r.Upstreams[1]; h.Name != "gone" || h.Connected || h.Listed || h.Problem == nil || h.Reason != "unreachable" {
 		t.Errorf("got %+v", h)
+	}
+	for field := range reflect.TypeFor[admin.UpstreamHealth]().Fields() {
+		isSet := func(h admin.UpstreamHealth) bool { return !reflect.ValueOf(h).FieldByIndex(field.Index).IsZero() }
+		if field.Tag.Get("json") != "-" && !slices.ContainsFunc(r.Upstreams, isSet) {
+			t.Errorf("no upstream has %s", field.Name)
+		}
 	}
 }
 

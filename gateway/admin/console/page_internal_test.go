@@ -8,6 +8,7 @@ import (
 	"html"
 	"os/exec"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -17,6 +18,7 @@ import (
 	. "maragu.dev/gomponents/html"
 
 	"github.com/promptweir/promptweir/gateway/admin"
+	"github.com/promptweir/promptweir/upstream"
 	"github.com/promptweir/promptweir/upstream/upstreamtest"
 )
 
@@ -35,6 +37,19 @@ func TestCommand_KeepsItsQuotes(t *testing.T) {
 		words := strings.Split(strings.TrimSpace(string(printed)), "\n")
 		if err != nil || len(words) != 9 || words[4] != "--" || words[7] != "$(echo ran)=…" || words[8] != "`echo ran`; =…" {
 			t.Errorf("%s: a shell reads %s as %q: %v", name, shown, words, err)
+		}
+	}
+}
+
+func TestUpstreamCard_HasEachText(t *testing.T) {
+	health := admin.UpstreamHealth{Problem: &upstream.Problem{}}
+	for field, value := range reflect.ValueOf(&health).Elem().Fields() {
+		if value.Kind() != reflect.String {
+			continue
+		}
+		value.SetString("The " + field.Name)
+		if card := fmt.Sprint(upstreamCard(admin.NewHistory(), &page{}, &health)); !strings.Contains(card, value.String()) {
+			t.Errorf("%s is not in %s", field.Name, card)
 		}
 	}
 }
