@@ -91,7 +91,11 @@ func TestReadme_HasEveryCommand(t *testing.T) {
 		want = append(want, command.Use)
 	}
 	slices.Sort(want)
-	upstreamtest.Equal(t, want, readTables(t)["Commands"].names(), "the README's commands")
+	commands := readTables(t)["Commands"]
+	upstreamtest.Equal(t, want, commands.names(), "the README's commands")
+	if cut := fmt.Sprintf(" cut at %d bytes;", maxDescription); !strings.Contains(fmt.Sprint(commands), cut) {
+		t.Errorf("the README does not say that descriptions are%s", cut)
+	}
 }
 
 // Some metrics appear only with an event. The second check finds metrics whose event the test does not cause.
