@@ -206,7 +206,7 @@ func (f *folder) since(reason Reason, problem files.Problem) *Problem {
 // maxLogged bounds the log records about files after one pass.
 const maxLogged = 20
 
-// log logs newly broken files, and for each file the first text that looks like template syntax.
+// log logs newly broken files, and for each file the first misspelt key or text that looks like template syntax.
 // The catalog reports partly served files, and the command validate shows all other findings.
 func (f *folder) log(ctx context.Context, before, after *State) {
 	logged, earlier, isLogged := 0, map[files.Problem]bool{}, map[string]bool{}
@@ -214,8 +214,8 @@ func (f *folder) log(ctx context.Context, before, after *State) {
 		earlier[p] = true
 	}
 	for _, p := range after.FileProblems {
-		isText := p.Summary == files.BracesAreText
-		if p.Severity != files.Broken && !isText || earlier[p] || isText && isLogged[p.Path] {
+		isMistake := p.Summary == files.BracesAreText || p.Summary == files.MisspeltKey
+		if p.Severity != files.Broken && !isMistake || earlier[p] || isMistake && isLogged[p.Path] {
 			continue
 		}
 		isLogged[p.Path] = true
@@ -224,8 +224,8 @@ func (f *folder) log(ctx context.Context, before, after *State) {
 			break
 		}
 		logger := f.logger.With(slog.String("place", p.Place()), slog.String("problem", p.Detail))
-		if isText {
-			logger.WarnContext(ctx, "braces in a prompt file are text")
+		if isMistake {
+			logger.WarnContext(ctx, "probably a mistake in a prompt file")
 		} else {
 			logger.WarnContext(ctx, "prompt file broken")
 		}

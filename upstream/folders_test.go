@@ -108,18 +108,18 @@ func TestFolder_KeepsItsListWithoutItsFiles(t *testing.T) {
 	})
 }
 
-// A person who serves files learns what in them is text without the command validate: once for each file.
-func TestFolder_LogsBracesThatAreTextOnceForEachFile(t *testing.T) {
+// A person who serves files learns of misspelt keys and of braces that are text, once for each file, without the command validate.
+func TestFolder_LogsProbableMistakesOnceForEachFile(t *testing.T) {
 	var log upstreamtest.Log
-	p := newPrompts(t, "", "a.md", "A\n{{ whom }} {{whom}}\n{{#if x}}\n", "b.md", "---\narguments: [{name: v}]\n---\nB {{ v }}")
+	p := newPrompts(t, "", "a.md", "A\n{{ whom }} {{whom}}\n{{#if x}}\n", "d.md", "---\nargument: x\ntags: x\n---\nD {{ x }}", "b.md", "---\narguments: [{name: v}]\n---\nB {{ v }}")
 	p.logger = slog.New(slog.NewTextHandler(&log, nil))
 	c := p.run()
-	await(t, c, healthy(2))
-	p.write("p/c.md", "C {{")
 	await(t, c, healthy(3))
+	p.write("p/c.md", "C {{")
+	await(t, c, healthy(4))
 	upstreamtest.Eventually(t, "the record of the new file", func() bool { return log.Count("c.md:1") > 0 })
-	if n := log.Count("braces in a prompt file are text"); n != 2 || log.Count("a.md:2 ") != 1 {
-		t.Errorf("%d records, want one for a.md and one for c.md:\n%s", n, log.String())
+	if n := log.Count("probably a mistake in a prompt file"); n != 3 || log.Count("a.md:2 ") != 1 {
+		t.Errorf("%d records, want one for each of a.md, c.md and d.md:\n%s", n, log.String())
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
@@ -49,9 +50,19 @@ func (p *parser) nativeFront(front string) error {
 		"arguments": p.setArguments, "icons": p.setIcons,
 		"_meta": setJSON((*jsontext.Value)(&p.meta), yaml.MappingNode, "a list of NAME: VALUE lines"),
 	}, func(f field) error {
-		p.report.doubtful(p.path, f.line, "Unknown key", "%q has no effect; the keys are: %s", wire.Clip(f.name, maxQuoted), strings.Join(names, ", "))
+		summary, remedy := unknownName(f.name, names)
+		p.report.doubtful(p.path, f.line, summary+" key", "%q has no effect%s", wire.Clip(f.name, maxQuoted), remedy)
 		return nil
 	})
+}
+
+// unknownName returns how to call an unknown name, and the end of a clause about it: the nearest known name or, if no
+// known name is near, all of them.
+func unknownName(name string, known []string) (adjective, remedy string) {
+	if guess := config.Suggest(name, known); guess != "." {
+		return "Misspelt", guess
+	}
+	return "Unknown", "; write one of: " + strings.Join(known, ", ")
 }
 
 func (p *parser) setArguments(f field) error {
@@ -67,6 +78,9 @@ func (p *parser) setArguments(f field) error {
 }
 
 func (p *parser) setArgument(node *yaml.Node) error {
+	if node.Kind == yaml.ScalarNode {
+		return wrong(node.Line+1, "an argument is more than its name; write - name: %s in a line of its own", wire.Clip(node.Value, maxQuoted))
+	}
 	fields, err := fieldsOf(node)
 	if err != nil {
 		return err
@@ -80,7 +94,8 @@ func (p *parser) setArgument(node *yaml.Node) error {
 		"values": setTexts(&a.values), "default": setText(&fallback),
 		"schema": setJSON(&schema, yaml.MappingNode, "a JSON Schema"),
 	}, func(f field) error {
-		return wrong(f.line, "an argument has no field %q; write one of: %s", f.name, strings.Join(names, ", "))
+		_, remedy := unknownName(f.name, names)
+		return wrong(f.line, "an argument has no field %q%s", f.name, remedy)
 	})
 	line, hasDefault := node.Line+1, slices.ContainsFunc(fields, func(f field) bool { return f.name == "default" })
 	switch {

@@ -66,12 +66,16 @@ func sortProblems(problems []Problem) {
 	})
 }
 
-// sentence makes a sentence of a clause: it adds a capital and a full stop.
+// sentence makes a sentence of a clause: it adds a capital and, unless it ends with a question, a full stop.
 func sentence(clause string) string {
 	// The first character may have several bytes, because a clause may begin with text in any
 	// script.
 	first, size := utf8.DecodeRuneInString(clause)
-	return string(unicode.ToUpper(first)) + strings.TrimSuffix(clause[size:], ".") + "."
+	end := "."
+	if strings.HasSuffix(clause, "?") {
+		end = ""
+	}
+	return string(unicode.ToUpper(first)) + strings.TrimSuffix(clause[size:], ".") + end
 }
 
 // fieldError is an error in a line of a file.
@@ -193,8 +197,11 @@ func joinKeys(problems []Problem) (joined []Problem) {
 	return joined
 }
 
-// BracesAreText is the summary of problems with braces that are text.
-const BracesAreText = "Braces are text"
+// Summaries of problems with parts of a file that are probably mistakes.
+const (
+	BracesAreText = "Braces are text"
+	MisspeltKey   = "Misspelt key"
+)
 
 // doubtful reports a part of a file that has another effect than its author probably meant.
 func (r *report) doubtful(file string, line int, summary, format string, args ...any) {
