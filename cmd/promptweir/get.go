@@ -85,8 +85,11 @@ func (g *getter) run(ctx context.Context, name string, arguments wire.Object) er
 		if result, err = source.get(ctx, wire.GetParams(name, arguments)); err != nil {
 			return g.explainFailure(ctx, source, name, arguments, err)
 		}
-		if unknown := unknownArguments(ctx, source, name, arguments); unknown != "" {
-			g.query.app.warn("%s", unknown)
+		if len(arguments) > 0 {
+			prompts, _ := source.list(ctx)
+			if unknown := unknownArguments(prompts, name, arguments); unknown != "" {
+				g.query.app.warn("%s", unknown)
+			}
 		}
 		return nil
 	})
@@ -214,23 +217,18 @@ func contentText(raw json.RawMessage) string {
 	return "[" + terminal.OneLine(content.Type+" "+content.MimeType+" "+content.URI) + "]"
 }
 
-// unknownArguments returns a sentence about each given argument that a listed prompt does not declare.
-func unknownArguments(ctx context.Context, source promptSource, name string, arguments wire.Object) string {
-	if len(arguments) == 0 {
-		return ""
-	}
-	prompts, _ := source.list(ctx)
-	at := slices.IndexFunc(prompts, func(d description) bool { return d.Name == name })
-	if at < 0 {
-		return ""
-	}
-	var names, unknown []string
-	for _, a := range prompts[at].Arguments {
-		names = append(names, a.Name)
-	}
-	for _, a := range arguments {
-		if !slices.Contains(names, a.Name) {
-			unknown = append(unknown, fmt.Sprintf("%s has no argument %q%s", name, a.Name, config.Suggest(a.Name, names)))
+// unknownArguments returns a sentence about each given argument that the named prompt does not declare.
+func unknownArguments(prompts []description, name string, arguments wire.Object) string {
+	var unknown []string
+	for _, d := range prompts {
+		var names []string
+		for _, a := range d.Arguments {
+			names = append(names, a.Name)
+		}
+		for _, a := range arguments {
+			if d.Name == name && !slices.Contains(names, a.Name) {
+				unknown = append(unknown, fmt.Sprintf("%s has no argument %q%s", name, a.Name, config.Suggest(a.Name, names)))
+			}
 		}
 	}
 	return strings.Join(unknown, " ")
@@ -274,7 +272,7 @@ func (g *getter) explainFailure(ctx context.Context, source promptSource, name s
 		names[i] = prompts[i].Name
 	}
 	if i := slices.Index(names, name); i >= 0 {
-		if unknown := unknownArguments(ctx, source, name, arguments); unknown != "" {
+		if unknown := unknownArguments(prompts, name, arguments); unknown != "" {
 			return fmt.Errorf("%w; %s", failure, unknown)
 		}
 		if command := g.commandWith(prompts[i], arguments); command != "" {
