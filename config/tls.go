@@ -151,7 +151,7 @@ func checkCertificates(content string) error {
 	// pem.Decode skips a block without its END, so the beginnings are counted.
 	switch begun := strings.Count(content, hclread.PEMStart+"CERTIFICATE-----"); {
 	case begun == 0:
-		return errors.New(`contains no PEM certificate; convert DER with: openssl x509 -inform der`)
+		return errors.New(`contains no PEM certificate, which begins with -----BEGIN CERTIFICATE-----; convert DER with: openssl x509 -inform der`)
 	case found < begun:
 		return errors.New("contains a truncated certificate; copy it again from BEGIN to END")
 	}
@@ -168,7 +168,7 @@ func checkKey(content string) error {
 			return nil
 		}
 	}
-	return errors.New("contains no PEM private key")
+	return errors.New("contains no PEM private key, which begins with -----BEGIN PRIVATE KEY-----")
 }
 
 func pemBlocks(content string) []*pem.Block {

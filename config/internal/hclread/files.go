@@ -32,7 +32,11 @@ func (f *finder) find(path string) {
 	f.options.OnRead(path)
 	info, err := os.Stat(path)
 	if err != nil {
-		f.unreadable(path, err)
+		guess := "."
+		if siblings, _ := os.ReadDir(filepath.Dir(path)); errors.Is(err, fs.ErrNotExist) {
+			guess = Suggest(filepath.Base(path), Each(siblings, fs.DirEntry.Name))
+		}
+		f.refuse(path, summaryUnreadable, "%s: %s%s", path, safefile.Cause(err), guess)
 		return
 	}
 	if !info.IsDir() {
@@ -167,8 +171,10 @@ func (f *finder) add(path, actual string, open safefile.Open) {
 	}
 }
 
+const summaryUnreadable = "Cannot read the configuration"
+
 func (f *finder) unreadable(path string, err error) {
-	f.refuse(path, "Cannot read the configuration", "%s: %s.", path, safefile.Cause(err))
+	f.refuse(path, summaryUnreadable, "%s: %s.", path, safefile.Cause(err))
 }
 
 // inFile marks a diagnostic about a whole file or, with a location in another file, about both files.

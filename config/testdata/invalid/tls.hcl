@@ -37,7 +37,7 @@ team "a" {
   upstream "h" {
     url = "https://h.example.com"
     tls {                                # ERROR: Incomplete key pair
-      ca_file  = "pem/binary.crt"        # ERROR: Invalid ca_file; "pem/binary.crt" contains no PEM certificate
+      ca_file  = "pem/binary.crt"        # ERROR: Invalid ca_file; "pem/binary.crt" contains no PEM certificate, which begins with -----BEGIN CERTIFICATE-----
       key_file = "pem/client.key"
     }
   }
