@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -47,6 +48,9 @@ func (i input) note() string {
 // read returns the servers and the inputs of a file. It looks in each member in which a client may store servers.
 func read(f File) (clientConfig, error) {
 	root, err := parse(f.Content)
+	if kind := filepath.Ext(f.Name); err != nil && kind != "" && kind != ".json" {
+		return clientConfig{}, fmt.Errorf("it is a %s file, not the JSON of a client; name a file such as .mcp.json", kind)
+	}
 	if err != nil {
 		return clientConfig{}, err
 	}
