@@ -50,7 +50,8 @@ func (t *trial) load(ctx context.Context) (*config.Config, error) {
 	}
 	for i, read := range files.Read(ctx, cfg.Upstreams()) {
 		if u := cfg.Upstreams()[i]; u.Files != nil && read.Err == nil && len(read.List.Prompts)+len(read.List.Broken()) == 0 {
-			t.app.warn("%s has no prompts: looked for %s and, in a project, for %s", u.Place.File, u.Address(), lookedFor())
+			t.app.warn("%s has no prompts: looked for %s and, in a project, for folders of clients. Write a text into a file such as %s",
+				u.Place.File, u.Address(), filepath.Join(u.Place.File, "review.md"))
 		}
 	}
 	return cfg, nil

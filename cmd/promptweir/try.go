@@ -148,8 +148,8 @@ func (t *trial) addAll(paths []string) error {
 		return t.addClientFile(".mcp.json")
 	}
 	if len(t.folders) == 0 {
-		return &usageError{"found no commands, skills or .mcp.json: looked for " + lookedFor() +
-			" here and in the home folder; name a folder of Markdown files: promptweir try PATH"}
+		return &usageError{"found no .mcp.json, and no .claude/commands, .agents/skills or other folder of a client, " +
+			"here or in the home folder; name a folder of Markdown files: promptweir try PATH"}
 	}
 	return nil
 }
@@ -336,15 +336,6 @@ func pluginPatterns(folder string) (patterns []string) {
 		patterns = append(patterns, "skills/*/SKILL.md")
 	}
 	return patterns
-}
-
-// lookedFor names the folders that are searched for prompts in a project, for messages.
-func lookedFor() string {
-	var all []string
-	for _, p := range projectFiles {
-		all = append(all, p.folder)
-	}
-	return strings.Join(all, ", ")
 }
 
 // client returns the name of the parent folder without its leading dot, which is the label of the upstream:

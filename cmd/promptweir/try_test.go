@@ -129,7 +129,7 @@ func TestTry_SaysWhatItServesOnceItIsKnown(t *testing.T) {
 
 func TestTry_SaysWhatItLookedFor(t *testing.T) {
 	p := tries(t, t.TempDir(), ".")
-	const want = ". has no prompts: looked for **/*.md and, in a project, for .agents/skills, .claude/commands"
+	const want = ". has no prompts: looked for **/*.md and, in a project, for folders of clients. Write a text into a file such as review.md\n"
 	eventually(t, "it is said", func() bool { return strings.Contains(p.logged(), want) })
 }
 
@@ -141,7 +141,7 @@ func TestTry_SaysWhatCannotBeTried(t *testing.T) {
 	writeFile(t, ".", "sent.json", `{"mcpServers": {"a": {"url": "http://127.0.0.1:1/mcp", "headers": {"X-A": "${HOME}"}}, `+
 		`"b": {"url": "http://127.0.0.1:1/mcp?b=${HOME}"}, "c": {"url": "http://127.0.0.1:1/mcp", "headers": {"X-A": "${HOME:-none}"}}}}`)
 	for args, want := range map[string]string{
-		"":              "found no commands, skills or .mcp.json: looked for .agents/skills, .claude/commands",
+		"":              "found no .mcp.json, and no .claude/commands, .agents/skills or other folder of a client, here or in the home folder",
 		"nowhere":       "promptweir: nowhere: no such file or folder; name Markdown files",
 		"ftp://x":       `try "ftp://x": use an http or https URL`,
 		"none.json":     "it has no MCP servers",
