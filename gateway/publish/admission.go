@@ -125,7 +125,8 @@ func (a admission) rulesFor(source *catalog.Source, prompt *catalog.Prompt) prom
 	return rules
 }
 
-// apply applies the rules to the prompt of a decision, until one of them leaves the prompt out.
+// apply applies the rules to the prompt of a decision, until one of them leaves the prompt out. The
+// earlier version of a prompt that is left out does not stay in the catalog.
 func (a admission) apply(ctx context.Context, source *catalog.Source, d *decision) {
 	prompt := d.sent
 	type check = func(

@@ -56,9 +56,9 @@ func newCall(x *run, entry *catalog.Entry, owners []catalog.Owner, params wire.O
 	return c
 }
 
-// callOwners calls the owners, connected ones first, until one answers. It calls the next owner
-// only if the previous one did not answer at all and did not ask the client. If no owner answers,
-// it returns the first error.
+// callOwners calls the owners, connected ones first, until one answers with a result or an error,
+// which it returns. It calls the next owner only if the previous one did not answer at all and did
+// not ask the client. If no owner answers, it returns the error of the first one.
 func (x *run) callOwners(ctx context.Context, relay *upstream.Relay) (outcome, error) {
 	c := &x.call
 	var first error

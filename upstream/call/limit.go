@@ -14,7 +14,8 @@ const firstSlots = 64
 //
 //	answered    the limit grows by 1/limit, or by 1 if the answer was quick: within a quarter of the
 //	            timeout, or within 1.5 times the shortest time that a call took. It never exceeds maximum
-//	timed out   the limit falls to half of the calls in flight, but not below 1
+//	timed out   the limit falls to half of itself or, if fewer calls are in flight, to half of their
+//	            number, but not below 1
 //
 // A timeout is ignored if its call began before the limit last fell, because one overload makes
 // many calls late. It is also ignored if its call began before a call that has been answered: then

@@ -65,8 +65,8 @@ func (s *Server) nextCheck(idle time.Duration) time.Duration {
 	return max(left, s.Paused().Rest())
 }
 
-// decide makes a proof. It returns an error if the primary session is lost. Only checkHealth calls
-// it.
+// decide makes a proof. It returns an error if the primary session is lost. If a new session works,
+// Run then serves it at once, without a backoff. Only checkHealth calls it.
 func (s *Server) decide(ctx context.Context, p *proof) error {
 	defer func() {
 		// If the session ends first, the proof has no result. Its callers wait for the next

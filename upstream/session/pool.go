@@ -13,8 +13,8 @@ import (
 )
 
 const (
-	// maxPooled bounds the sessions of a pool, and maxPerSet the sessions with the same set of
-	// capabilities.
+	// maxPooled bounds the sessions of a pool, and maxPerSet the exclusive sessions (see pool) with the
+	// same set of capabilities.
 	maxPooled = 8
 	maxPerSet = 4
 	// maxPerCaller bounds the sessions that one caller holds, so that a caller that does not reply

@@ -34,8 +34,8 @@ type State struct {
 	// ClockOffset is the server's time minus this machine's time at the start of the session, rounded to the second, or
 	// 0 if it cannot be determined.
 	ClockOffset time.Duration
-	// Problem is the problem of the list or, if the list has no problem, the problem of calls. It
-	// is nil if there is no problem.
+	// Problem is the latest problem of the list or, if the list has no problem, the problem of calls.
+	// It is nil if there is no problem.
 	Problem *Problem
 	// Breaker is the state of the circuit breaker.
 	Breaker gobreaker.State
