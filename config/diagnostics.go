@@ -122,6 +122,9 @@ func NewDiagnostics(findings []Finding) Diagnostics { return Diagnostics{hclread
 // if no known name is near.
 func Suggest(name string, known []string) string { return hclread.Suggest(name, known) }
 
+// Each returns the text of each value, in the same order.
+func Each[T any](values []T, text func(T) string) []string { return hclread.Each(values, text) }
+
 // Formatted is one file of a configuration in its original and its canonical form.
 type Formatted struct {
 	Path          string

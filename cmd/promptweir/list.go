@@ -70,7 +70,7 @@ upstreams list.`,
 			if err != nil {
 				return err
 			}
-			err = filter.check(len(l.prompts), func(i int) string { return describe(l.prompts[i].definition).Name })
+			err = filter.check(config.Each(l.prompts, func(p listedPrompt) string { return describe(p.definition).Name }))
 			if err == nil || q.output == formatJSON {
 				err = cmp.Or(q.printList(filter.selected(l), &filter), err)
 			}
@@ -237,11 +237,8 @@ func troublesIn(partial jsontext.Value) (troubles []trouble) {
 		switch {
 		case isFile:
 			text = u.Upstream + " has broken files" + since
-			var places []string
-			for _, f := range u.Files {
-				places = append(places, f.Place)
-			}
-			if places != nil {
+			places := config.Each(u.Files, func(f brokenFile) string { return f.Place })
+			if len(places) > 0 {
 				text += ": " + strings.Join(places, ", ")
 			}
 			text += "; their last good prompts are served, and the log of the gateway has the errors"
@@ -308,10 +305,7 @@ func (f *listFilter) parse(patterns []string, isRunning bool) error {
 
 // checkTeam returns a usage error if the configuration does not have the team.
 func (f *listFilter) checkTeam(cfg *config.Config) error {
-	var teams []string
-	for _, team := range cfg.Teams {
-		teams = append(teams, team.Name)
-	}
+	teams := config.Each(cfg.Teams, func(t config.Team) string { return t.Name })
 	if f.team == "" || slices.Contains(teams, f.team) {
 		return nil
 	}
@@ -319,12 +313,8 @@ func (f *listFilter) checkTeam(cfg *config.Config) error {
 		config.Suggest(f.team, teams))}
 }
 
-// check returns an error if none of n names matches a pattern. It suggests a name.
-func (f *listFilter) check(n int, name func(i int) string) error {
-	names := make([]string, n)
-	for i := range names {
-		names[i] = name(i)
-	}
+// check returns an error if none of the names matches a pattern. It suggests a name.
+func (f *listFilter) check(names []string) error {
 	selected := listFilter{patterns: f.patterns}
 	if slices.ContainsFunc(names, func(name string) bool { return selected.includes(name, "") }) || len(f.patterns) == 0 {
 		return nil
@@ -356,12 +346,8 @@ func (f *listFilter) String() string {
 	if f.team != "" {
 		text = " of team " + f.team
 	}
-	var names []string
-	for _, pattern := range f.patterns {
-		names = append(names, pattern.String())
-	}
-	if len(names) > 0 {
-		text += " named " + strings.Join(names, " or ")
+	if len(f.patterns) > 0 {
+		text += " named " + strings.Join(config.Each(f.patterns, config.Pattern.String), " or ")
 	}
 	return text
 }

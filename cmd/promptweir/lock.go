@@ -92,8 +92,8 @@ func (l *lockFlags) lock(ctx context.Context) error {
 	}
 	return l.lists.evaluate(ctx, cfg, func(s *snapshot.Snapshot) error {
 		after := l.merged(before, s)
-		all := slices.Concat(before, after)
-		if err := l.filter.check(len(all), func(i int) string { return all[i].Name }); err != nil {
+		names := config.Each(slices.Concat(before, after), func(p config.LockedPrompt) string { return p.Name })
+		if err := l.filter.check(names); err != nil {
 			return err
 		}
 		after = l.selected(before, after, s)

@@ -149,10 +149,7 @@ func (t *trial) texts() (texts map[string][]byte, secrets map[string]config.Secr
 
 // place replaces the paths of temporary files in the configuration by the paths that the user knows.
 func (t *trial) place(cfg *config.Config) {
-	var names []string
-	for _, f := range t.files {
-		names = append(names, f.Name)
-	}
+	names := config.Each(t.files, func(f clientfile.File) string { return f.Name })
 	for i := range cfg.Teams {
 		for j := range cfg.Teams[i].Upstreams {
 			u := &cfg.Teams[i].Upstreams[j]

@@ -197,10 +197,7 @@ func offered(s *snapshot.Snapshot, name string) string {
 		}
 	}
 	if entry := s.Catalog.Lookup(name); entry != nil {
-		var owners []string
-		for _, owner := range entry.Owners {
-			owners = append(owners, owner.Upstream)
-		}
+		owners := config.Each(entry.Owners, func(o catalog.Owner) string { return o.Upstream })
 		return "offered by " + strings.Join(owners, ", ")
 	}
 	for _, a := range Admissions(s, name) {

@@ -158,10 +158,7 @@ func describe(block *config.Override) string {
 		parts = append(parts, "changes its title or description")
 	}
 	list := func(what string, values []config.ArgumentOverride) {
-		var names []string
-		for _, v := range values {
-			names = append(names, v.Name)
-		}
+		names := config.Each(values, func(v config.ArgumentOverride) string { return v.Name })
 		if len(names) > 0 {
 			parts = append(parts, what+" "+strings.Join(names, ", "))
 		}

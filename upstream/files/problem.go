@@ -197,11 +197,8 @@ func joinKeys(problems []Problem) (joined []Problem) {
 	return joined
 }
 
-// Summaries of problems with parts of a file that are probably mistakes.
-const (
-	BracesAreText = "Braces are text"
-	MisspeltKey   = "Misspelt key"
-)
+// BracesAreText and MisspeltKey are the summaries of problems that are probably mistakes.
+const BracesAreText, MisspeltKey = "Braces are text", "Misspelt key"
 
 // doubtful reports a part of a file that has another effect than its author probably meant.
 func (r *report) doubtful(file string, line int, summary, format string, args ...any) {
