@@ -120,7 +120,7 @@ func warnOfSecrets(b *hclread.Block, attributes ...string) {
 
 // isWrittenSecret reports whether a value is or contains a secret.
 func isWrittenSecret(name, value string) bool {
-	value = hclread.ForeignReference().ReplaceAllString(value, "") // a warning of its own
+	value = hclread.ForeignReference().ReplaceAllString(value, " ") // a warning of its own
 	_, end, _ := FindSecret(value)
 	rest := value[len(AuthScheme(value)):]
 	return end > 0 || hideParameters(value) != value || IsSecretName(name) && strings.TrimSpace(rest) != "" && !strings.Contains(rest, "://") && !shellReference().MatchString(rest)

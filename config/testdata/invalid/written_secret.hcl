@@ -12,7 +12,7 @@ team "t" {
       X-Call-Token  = "env(\"A_TOKEN\")"    # WARNING: Variable is text; headers has
       X-Name-Token  = "Bearer env(A_TOKEN)" # WARNING: Variable is text
       X-Make-Token  = "Bearer $(A_TOKEN)"  # WARNING: Variable is text
-      X-Cmd-Token   = "%A_TOKEN%"          # WARNING: Variable is text
+      X-Cmd-Token   = "Bearer %A_TOKEN%"   # WARNING: Variable is text
       X-Brace-Token = "Bearer {{A_TOKEN}}" # WARNING: Variable is text
       X-Colon-Token = "env:A_TOKEN"        # WARNING: Variable is text
       X-Both-Token  = "hunter2-$A_TOKEN"   # WARNING: Variable is text # WARNING: can read a secret here (headers, X-Both-Token).
