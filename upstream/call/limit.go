@@ -1,10 +1,6 @@
 package call
 
-import (
-	"time"
-
-	"github.com/promptweir/promptweir/upstream/client"
-)
+import "time"
 
 // firstSlots bounds the calls in flight before the first answer.
 const firstSlots = 64
@@ -51,7 +47,7 @@ func (l *limit) end(begun time.Time, o outcome, inFlight int) {
 			more = 1
 		}
 		l.slots = min(l.slots+more, l.maximum)
-	case o.Reason == client.Timeout && begun.After(l.counted):
+	case o.timedOut && begun.After(l.counted):
 		l.slots = max(min(l.slots, float64(inFlight))/2, 1)
 		l.counted = time.Now()
 	}

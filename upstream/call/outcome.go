@@ -23,19 +23,23 @@ import (
 //	not MCP, or cut off                     bad_response  fails       fail    –           no
 //	no answer, in too short a time          timeout       –           –       timed out   yes
 //	the caller left                         –             –           –       –           no
-//	no slot, or no session of the pool      overloaded    –           –       –           yes
+//	no slot, or no session of the pool      overloaded    –           –       –           yes (1)
 //	no legacy session                       unreachable   –           –       –           yes
 //	not sent: no session                    as its cause  –           fail    –           yes
 //	not sent: a pause                       as its cause  –           fail    –           as its reason
 //	not sent: the breaker is open           breaker_open  –           –       –           yes
 //
 // In every row, a call that has Started is not made again.
+//
+// (1) By the rate limit, a call gets no slot either. Its error counts nowhere: no request has begun.
 type outcome struct {
 	client.Outcome
 
 	err error
 	// breaker is the effect on the circuit breaker. gets is the effect of a get on [session.Problem.Failing].
 	breaker, gets effect
+	// timedOut is true if a request was sent and not answered in time. It lowers the queue's limit.
+	timedOut bool
 	// mayRepeat is true if the call may be made again, here or at another upstream. It is the
 	// column "again".
 	mayRepeat bool
@@ -83,6 +87,7 @@ func outcomeOf(err error) outcome {
 	default:
 		o.breaker, o.gets = fails, fails
 	}
+	o.timedOut = o.Reason == client.Timeout && !isUnsent
 	switch o.Reason {
 	case client.Unreachable, client.Timeout, session.BreakerOpen, session.Overloaded:
 		o.mayRepeat = true

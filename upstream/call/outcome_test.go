@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/promptweir/promptweir/upstream/client"
@@ -43,6 +44,10 @@ func TestOutcomeOf_HasOneRowForEachKindOfError(t *testing.T) {
 			client.Denied, nothing, fails, false, true,
 		},
 		{
+			"no session of a slow start", unavailable("u", client.Timeout, 0, &session.Unsent{Why: session.ErrNoSession}),
+			client.Timeout, nothing, fails, false, true,
+		},
+		{
 			"a pause", unavailable("u", client.RateLimited, 0, &session.Unsent{Why: errPaused}),
 			client.RateLimited, nothing, fails, false, false,
 		},
@@ -55,6 +60,9 @@ func TestOutcomeOf_HasOneRowForEachKindOfError(t *testing.T) {
 		if o.Reason != row.reason || o.breaker != row.breaker || o.gets != row.gets || o.Answered != row.answered || o.mayRepeat != row.again {
 			t.Errorf("%s: %s, breaker %d, gets %d, answered %t, again %t; want %s, %d, %d, %t, %t", row.name,
 				o.Reason, o.breaker, o.gets, o.Answered, o.mayRepeat, row.reason, row.breaker, row.gets, row.answered, row.again)
+		}
+		if isSent := !strings.HasPrefix(row.name, "no session of a slow"); o.timedOut != (o.Reason == client.Timeout && isSent) {
+			t.Errorf("%s: timedOut is %t", row.name, o.timedOut)
 		}
 	}
 }
