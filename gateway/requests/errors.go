@@ -97,7 +97,7 @@ func wireError(ctx context.Context, logger *slog.Logger, err error) *wire.Error 
 	if errors.Is(context.Cause(ctx), ErrShuttingDown) {
 		return shuttingDown()
 	}
-	if ctx.Err() != nil { // the client has left, but some transports must send something
+	if ctx.Err() != nil && !errors.Is(err, errPanic) { // the client has left, but some transports must send something
 		return wire.NewError(wire.InternalError, "Request cancelled")
 	}
 	unavailable, ok := errors.AsType[*upstream.Unavailable](err)
@@ -168,11 +168,14 @@ func viewError(err error) error {
 	return err
 }
 
+// errPanic is wrapped by the error of a panic, which is logged even if the client has left.
+var errPanic = errors.New("panic")
+
 // recovered, when deferred, turns a panic into an error. Some requests run on the gateway's own
 // goroutines, where a panic would end the process.
 func recovered(err *error) {
 	if broke := recover(); broke != nil {
-		*err = fmt.Errorf("panic: %v\n%s", broke, debug.Stack())
+		*err = fmt.Errorf("%w: %v\n%s", errPanic, broke, debug.Stack())
 	}
 }
 

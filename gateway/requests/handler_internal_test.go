@@ -45,7 +45,9 @@ func TestHandle_PanicEndsOneRequest(t *testing.T) {
 		r := read(t, `{"jsonrpc":"2.0","id":1,"method":"logging/setLevel","params":{"level":"info"}}`)
 		r.Snapshot = &snapshot.Snapshot{Generation: new(snapshot.Generation)}
 		broken(h, r)
-		response := h.Handle(t.Context(), r, &Scope{}, nil)
+		ctx, leave := context.WithCancel(t.Context())
+		leave() // a panic is logged even then
+		response := h.Handle(ctx, r, &Scope{}, nil)
 		want := `{"jsonrpc":"2.0","id":1,"error":{"code":-32603,"message":"Internal error"}}`
 		if string(response.JSON) != want || response.Code != wire.InternalError {
 			t.Errorf("%s: got %s, %d, want %s", problem, response.JSON, response.Code, want)
