@@ -150,7 +150,8 @@ var ErrRetired = call.ErrRetired
 // A call waits for the rate limit and for a slot. If the server does not answer, the call is tried
 // again after a backoff. The retry block bounds the number of attempts, and each attempt leaves
 // time for the next. A call is not tried again after part of its response has arrived, or after its
-// client was asked something. If all attempts fail, Call returns the error of the first attempt.
+// client was asked something. If no attempt is answered, and none has an error that forbids another
+// one, Call returns the error of the first attempt.
 func (c *Connector) Call(ctx context.Context, request *Request, relay *Relay) (Result, error) {
 	switch {
 	case c.retired.Load():

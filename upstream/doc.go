@@ -22,7 +22,7 @@
 //     once.
 //   - A request is not repeated after a part of its JSON-RPC response has arrived, or after its
 //     client was asked for input. Two exceptions are repeated: a get that a server of both eras
-//     refuses because it cannot ask the client in the modern era (session/legacy.go), and a get
+//     refuses because it cannot ask the client in the modern era (session/legacy.go), and a call
 //     whose error comes from a session that is then proven to be lost (session/proof.go). An HTTP
 //     error without a JSON-RPC response, such as 502, permits a repetition. Package client may also
 //     send an HTTP request twice.

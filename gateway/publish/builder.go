@@ -13,8 +13,8 @@ import (
 	"github.com/promptweir/promptweir/upstream"
 )
 
-// builder makes each snapshot from the previous one, and puts it into use. Only the goroutine of
-// [Publisher.Run] uses the builder.
+// builder makes each snapshot from the previous one, and puts it into use. After the start,
+// only the goroutine of publishChanges uses the builder.
 type builder struct {
 	publisher *Publisher
 	// slots are the upstreams' parts of the current snapshot, in the order of its upstreams.
@@ -136,7 +136,7 @@ func (b *builder) merge(before *snapshot.Snapshot, g *snapshot.Generation, stale
 	return merged
 }
 
-// report logs the new reports, except reports about files, because upstreams with files log them.
+// report logs the new reports, except reports about broken files, because upstreams with files log them.
 func (b *builder) report(ctx context.Context, reports []catalog.Report) {
 	now := make(map[string]bool, len(reports))
 	for _, r := range catalog.Summarized(reports) {

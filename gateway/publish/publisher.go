@@ -73,11 +73,11 @@ type Publisher struct {
 	changed       chan struct{}
 	announcements announcements
 	repeats       repeats
-	// calls passes functions to Run's goroutine, see [Publisher.do].
+	// calls passes functions to the goroutine of publishChanges, see [Publisher.do].
 	calls chan func(context.Context)
 	// stopped is closed when the publisher makes no more snapshots.
 	stopped chan struct{}
-	// Only Run's goroutine uses builder and stops. The functions in stops end the connectors' runs.
+	// After the start, only the goroutine of publishChanges uses builder and stops. The functions in stops end the connectors' runs.
 	builder builder
 	stops   map[snapshot.Connector]context.CancelFunc
 	// connectors are the goroutines that run and retire connectors.
@@ -226,7 +226,7 @@ func (p *Publisher) publishChanges(ctx context.Context) error {
 	}
 }
 
-// do makes Run's goroutine call a function, and waits until it has returned. If do returns an error,
+// do makes the goroutine of publishChanges call a function, and waits until it has returned. If do returns an error,
 // the function was not called.
 func (p *Publisher) do(ctx context.Context, change func(context.Context)) error {
 	done := make(chan struct{})

@@ -80,7 +80,7 @@ func (c *counted) release() {
 }
 
 // count counts the request against limits until its scope is closed. If the request begins again
-// with another configuration, count first removes it from the earlier limits.
+// with another configuration, it no longer counts as in flight in the earlier limits.
 func (x *run) count(l *limits, blocks ...*config.Limit) (err error) {
 	x.scope.limited.release()
 	x.scope.limited, err = l.acquire(&x.caller.Principal, blocks...)

@@ -6,7 +6,8 @@ import "github.com/promptweir/promptweir/gateway/edge"
 // resource for the request adds it here at once. The transport makes the scope and closes it when
 // the response is written. The zero value holds nothing.
 //
-// Two resources are released earlier. The copies of a file that was read are released when the
+// A stream closes its scope when it has been counted as a stream. Of other requests, two resources are
+// released earlier. The copies of a file that was read are released when the
 // result exists. Over stdio and HTTP+SSE, the request's id is released just before the write,
 // because the client may use the id again after it.
 type Scope struct {

@@ -141,8 +141,8 @@ type attempt struct {
 }
 
 // attempts makes the call until it is answered or must not be sent again. Each turn of the loop
-// sends the request at most once, on the session that fits the last outcome. If all attempts fail,
-// it returns the error of the first attempt.
+// sends the request at most once, on the session that fits the last outcome. If no attempt is
+// answered and all could be repeated, it returns the error of the first one.
 func (k *call) attempts() (result client.Result, err error) {
 	var first error
 	a := k.begin(1)

@@ -93,7 +93,7 @@ func (d *deadline) Parent() context.Context {
 }
 
 // Deadline implements [context.Context]. During a pause, the result is at least pausedStep in the
-// future.
+// future, unless the parent's deadline is earlier.
 func (d *deadline) Deadline() (time.Time, bool) {
 	d.mu.Lock()
 	until := d.until

@@ -193,7 +193,8 @@ type Options struct {
 	// DialGuard returns an error for an address that must not be dialed. Its argument is an IP
 	// address and port, after name resolution. Nil allows every address.
 	DialGuard func(address string) error
-	// Connects limits the rate of attempts to connect. All upstreams of a team share it. Nil means no limit.
+	// Connects limits the rate of attempts to connect to servers that are down. All upstreams of a team
+	// share it. Nil means no limit.
 	Connects *rate.Limiter
 	// Transport replaces the network. TLS settings and DialGuard do not apply to it.
 	Transport http.RoundTripper

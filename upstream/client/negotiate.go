@@ -41,7 +41,7 @@ type agreement struct {
 //	protocol = a revision      speak that revision
 //	server/discover answered   modern: the newest revision that both support
 //	a modern error             modern; initialize only if the error lists no modern revision that the gateway supports
-//	any other error, silence   legacy: initialize
+//	any other error, silence   legacy: initialize, except after HTTP 401, 403 and 429
 //	initialize fails on HTTP   HTTP+SSE after a 4xx or 5xx without a JSON-RPC error, apart from the statuses in mayBeSSE,
 //	                           unless the transport is configured, see [Dialer.Connect]
 //	no answer at all           give up, over HTTP; a child process that exited is started again, without the probe

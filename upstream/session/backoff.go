@@ -17,8 +17,8 @@ const (
 	longBackoff = time.Minute
 	// backoffJitter randomises the time between attempts by ±5 % to avoid a thundering herd, but never above its bound.
 	backoffJitter = 0.05
-	// steadyTime is the duration of a session or stream, including the time to open it, after which the
-	// backoff starts again.
+	// steadyTime is the duration of a session or stream after which the backoff starts again. That of a
+	// session includes the time to open it.
 	steadyTime = 3 * time.Second
 )
 

@@ -31,7 +31,7 @@
 //   - A list is requested after a reported change, from time to time, and after a call has shown that the list may have
 //     changed or may be allowed again, but at most four times a second. If a list fails, the last good list stays in use.
 //   - An idle server is checked within 30 seconds, a suspect server at once. During a [Pause],
-//     calls are refused, and lists, streams, connects and new proofs wait.
+//     calls are refused, lists, connects and the stream of changes wait, and no proof begins.
 //
 // Package client chooses the transport and the era, starts child processes and explains refusals.
 //

@@ -24,7 +24,7 @@ func (p *Pause) Rest() time.Duration {
 }
 
 // ApplyRetryAfter begins a pause if err is a 429 or 503 with a Retry-After, for any request. During the pause, calls are
-// refused, and lists, streams, regular checks and connects wait. The last Retry-After applies, even if it is shorter.
+// refused, lists, regular checks, connects and the stream of changes wait, and no proof begins. The last Retry-After applies, even if it is shorter.
 func (s *Server) ApplyRetryAfter(err error) {
 	end := client.OutcomeOf(err)
 	if end.Pauses && s.pause.Swap(&Pause{end.Reason, err, time.Now().Add(end.RetryAfter)}).Rest() == 0 {

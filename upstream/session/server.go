@@ -45,7 +45,7 @@ type Server struct {
 	state      atomic.Pointer[State]
 	// connectNow ends the wait for the next attempt to connect.
 	connectNow Mark
-	connection atomic.Pointer[Connection] // written by Run only
+	connection atomic.Pointer[Connection] // written by New, and then by Run only
 	// next is the lister of the session that decide has opened to replace a lost one. It is nil if there is no such
 	// session. ending waits for replaced sessions. Only Run and its callees use them.
 	next   *lister

@@ -44,7 +44,7 @@ type Metrics struct {
 	duration metric.Float64Histogram
 	// transitions counts the state changes of the breaker.
 	transitions metric.Int64Counter
-	// connects counts attempts to connect.
+	// connects counts attempts to connect to a server without a session.
 	connects metric.Int64Counter
 	common   []attribute.KeyValue
 	// succeeded holds the attributes of a successful call by method. To make them for each call would cost more than the
