@@ -28,10 +28,8 @@ func Definition(definition jsontext.Value, declared []catalog.Argument) jsontext
 	}
 	object := wire.Members(definition)
 	input := wire.Object{}.With("name", wire.Quote(Input)).
-		With("description", wire.Quote(describe(object.Get("arguments"), declared)))
-	if slices.ContainsFunc(declared, func(a catalog.Argument) bool { return a.Required }) {
-		input = input.With("required", jsontext.Value("true"))
-	}
+		With("description", wire.Quote(describe(object.Get("arguments"), declared))).
+		WithTrue("required", slices.ContainsFunc(declared, func(a catalog.Argument) bool { return a.Required }))
 	return object.With("arguments", wire.Array([]jsontext.Value{input.JSON()})).JSON()
 }
 

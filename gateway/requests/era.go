@@ -111,10 +111,8 @@ func modernMembers(members wire.Object, info jsontext.Value) wire.Object {
 // is nil. It removes the upstream's Implementation, because the client's server is the gateway.
 func withServerInfo(members wire.Object, info jsontext.Value) wire.Object {
 	before := members.Get("_meta")
-	meta := members.Object("_meta").Without(func(name string) bool { return name == wire.MetaServerInfo })
-	if info != nil {
-		meta = meta.With(wire.MetaServerInfo, info)
-	}
+	isInfo := func(name string) bool { return name == wire.MetaServerInfo }
+	meta := members.Object("_meta").Without(isInfo).With(wire.MetaServerInfo, info)
 	switch {
 	// Keep a _meta that the server sent empty, but remove a _meta that contained only serverInfo.
 	case len(meta) > 0 || string(before) == "{}":

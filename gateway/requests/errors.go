@@ -147,11 +147,8 @@ var temporary = map[upstream.Reason]string{ //nolint:gochecknoglobals // a const
 }
 
 func unavailableData(u *upstream.Unavailable, retryMs int64) jsontext.Value {
-	data := wire.Object{}
-	if u.Upstream != "" {
-		data = data.With("upstream", wire.Quote(u.Upstream))
-	}
-	return data.With("reason", wire.Quote(string(u.Reason))).With("retryAfterMs", wire.NumberID(retryMs)).JSON()
+	return wire.Object{}.WithText("upstream", u.Upstream).With("reason", wire.Quote(string(u.Reason))).
+		With("retryAfterMs", wire.NumberID(retryMs)).JSON()
 }
 
 // rulesTakeTooLong returns the error for conditions or screens that exceed their time limit. The
@@ -210,14 +207,11 @@ func forModern(
 	case firstReserved <= code && code <= lastReserved:
 		// The error is about the gateway's request to the upstream, but the client would apply it
 		// to its own request. For example, -32022 would make it change its revision.
-		data := wire.Object{}
-		if answer.Data.Kind() == '{' {
-			data = wire.Members(answer.Data)
-		} else if answer.Data != nil {
+		data := wire.Members(answer.Data)
+		if data == nil { // not an object
 			data = data.With("data", answer.Data)
 		}
-		data = data.With("upstreamCode", jsontext.Value(strconv.FormatInt(code, 10)))
-		return nil, answer.Recode(wire.InternalError, data.JSON())
+		return nil, answer.Recode(wire.InternalError, data.With("upstreamCode", wire.NumberID(code)).JSON())
 	}
 	return nil, answer // -32000 to -32019 belong to implementations
 }

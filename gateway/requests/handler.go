@@ -1,6 +1,7 @@
 package requests
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -222,10 +223,7 @@ func (r *Request) setLogLevel() (Result, error) {
 
 // serverInfo returns the gateway's Implementation (MCP's name and version object) as JSON.
 func serverInfo(version string) jsontext.Value {
-	if version == "" {
-		version = "0"
-	}
-	return wire.Object{}.With("name", wire.Quote(Name)).With("version", wire.Quote(version)).JSON()
+	return wire.Object{}.With("name", wire.Quote(Name)).With("version", wire.Quote(cmp.Or(version, "0"))).JSON()
 }
 
 // ServerInfo returns the gateway's Implementation (MCP's name and version object) as JSON.
@@ -255,14 +253,11 @@ func capabilities(r *Request) jsontext.Value {
 
 // Initialization returns the result of initialize, with the negotiated revision.
 func (h *Handler) Initialization(r *Request) jsontext.Value {
-	result := wire.Object{}.
+	return wire.Object{}.
 		With("protocolVersion", wire.Quote(r.Revision)).
 		With("capabilities", capabilities(r)).
-		With("serverInfo", h.info)
-	if text := r.Snapshot.Config.Gateway.Instructions; text != "" {
-		result = result.With("instructions", wire.Quote(text))
-	}
-	return result.JSON()
+		With("serverInfo", h.info).
+		WithText("instructions", r.Snapshot.Config.Gateway.Instructions).JSON()
 }
 
 // discoveryTTL is the time for which a client may cache the results of server/discover and
@@ -275,9 +270,7 @@ func discovery(r *Request, info jsontext.Value) jsontext.Value {
 		With("resultType", quotedComplete).
 		With("supportedVersions", supportedVersions()).
 		With("capabilities", capabilities(r)).
-		With("_meta", wire.Object{}.With(wire.MetaServerInfo, info).JSON())
-	if text := r.Snapshot.Config.Gateway.Instructions; text != "" {
-		result = result.With("instructions", wire.Quote(text))
-	}
+		With("_meta", wire.Object{}.With(wire.MetaServerInfo, info).JSON()).
+		WithText("instructions", r.Snapshot.Config.Gateway.Instructions)
 	return withHints(result, discoveryTTL, "public").JSON()
 }

@@ -158,10 +158,8 @@ func partial(s *snapshot.Snapshot, audience *policy.Audience) jsontext.Value {
 			With("upstream", wire.Quote(d.Upstream)).
 			With("reason", wire.Quote(string(d.Reason))).
 			With("since", wire.Quote(d.Since.UTC().Format(time.RFC3339))).
-			With("stale", jsontext.Value(strconv.FormatBool(d.Stale)))
-		if d.Failing {
-			item = item.With("failing", jsontext.Value("true"))
-		}
+			With("stale", jsontext.Value(strconv.FormatBool(d.Stale))).
+			WithTrue("failing", d.Failing)
 		if len(d.Files) > 0 {
 			var files []jsontext.Value
 			for _, f := range d.Files {
@@ -194,10 +192,7 @@ func cacheHints(s *snapshot.Snapshot, audience *policy.Audience, isPartial bool)
 func (x *run) appendListMeta(dst []byte, audience *policy.Audience, info jsontext.Value) []byte {
 	partial := partial(x.snapshot, audience)
 	dst, meta := x.era.endList(x, dst, audience, partial != nil, info)
-	if partial != nil {
-		meta = meta.With(MetaPartial, partial)
-	}
-	if len(meta) > 0 {
+	if meta = meta.With(MetaPartial, partial); len(meta) > 0 {
 		dst = meta.Append(append(dst, `,"_meta":`...))
 	}
 	return dst

@@ -335,10 +335,7 @@ func (p *parked) sendServerRequest(
 			"client's reply: send smaller ones")
 	}
 	defer held.Release()
-	request := wire.Object{}.With("method", wire.Quote(method))
-	if params != nil {
-		request = request.With("params", params)
-	}
+	request := wire.Object{}.With("method", wire.Quote(method)).With("params", params)
 	ctx, cancel := context.WithTimeout(ctx, ReplyBound)
 	defer cancel()
 	reply := make(chan jsontext.Value, 1)

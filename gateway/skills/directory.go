@@ -45,15 +45,10 @@ func (d *Directory) Add(s *Skill, path string, isWithheld func(path string) bool
 // add adds a child. The size is for files only.
 func (d *Directory) add(name string, isFolder bool, size int64) {
 	child := wire.Object{}.With("uri", wire.Quote(d.uri+"/"+name)).With("name", wire.Quote(wire.UnescapeSegment(name)))
-	mime := files.MimeType(name)
 	if isFolder {
-		mime = folderType
-	}
-	if mime != "" {
-		child = child.With("mimeType", wire.Quote(mime))
-	}
-	if !isFolder {
-		child = child.With("size", wire.NumberID(size))
+		child = child.WithText("mimeType", folderType)
+	} else {
+		child = child.WithText("mimeType", files.MimeType(name)).With("size", wire.NumberID(size))
 	}
 	d.children[name] = child
 }

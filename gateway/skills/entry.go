@@ -60,13 +60,8 @@ type Origin struct {
 
 // Member returns the origin as a member for [Append].
 func (o Origin) Member() []byte {
-	about := wire.Object{}.With("team", wire.Quote(o.Team)).With("upstream", wire.Quote(o.Upstream))
-	if o.Lock != "" {
-		about = about.With("lock", wire.Quote(o.Lock))
-	}
-	if o.Rule != "" {
-		about = about.With("rule", wire.Quote(o.Rule))
-	}
+	about := wire.Object{}.With("team", wire.Quote(o.Team)).With("upstream", wire.Quote(o.Upstream)).
+		WithText("lock", o.Lock).WithText("rule", o.Rule)
 	member := wire.Object{}.With(MetaProvenance, about.JSON()).JSON()
 	return member[len("{") : len(member)-len("}")]
 }

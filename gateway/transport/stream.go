@@ -130,10 +130,7 @@ func (t *Transport) readListen(ctx context.Context, request *requests.Request) (
 // listen sends the acknowledgment of a subscription, and then notifications until it ends. It returns
 // the closing result, which the caller must send, or nil if the client has left.
 func (t *Transport) listen(ctx context.Context, l *listener, out outlet) (closing []byte) {
-	granted := wire.Object{}
-	if l.listChanged {
-		granted = granted.With("promptsListChanged", jsontext.Value("true"))
-	}
+	granted := wire.Object{}.WithTrue("promptsListChanged", l.listChanged)
 	out.send(l.notification(wire.Acknowledged, wire.Object{}.With("notifications", granted.JSON())))
 	changed := l.notification(wire.PromptsListChanged, nil)
 	ended := t.follow(ctx, &l.caller, l.sub, func() {

@@ -224,26 +224,13 @@ func (p *parser) definition() wire.Object {
 	if len(p.arguments.json) > 0 {
 		definition = definition.With("arguments", wire.Array(p.arguments.json))
 	}
-	if p.icons != nil {
-		definition = definition.With("icons", p.icons)
-	}
-	if p.meta != nil {
-		definition = definition.With("_meta", p.meta)
-	}
-	return definition
+	return definition.With("icons", p.icons).With("_meta", p.meta)
 }
 
 // described returns the members name, title and description of a prompt's or an argument's
 // definition. Empty texts are left out.
 func described(name, title, description string) wire.Object {
-	object := wire.Object{}.With("name", wire.Quote(name))
-	if title != "" {
-		object = object.With("title", wire.Quote(title))
-	}
-	if description != "" {
-		object = object.With("description", wire.Quote(description))
-	}
-	return object
+	return wire.Object{}.With("name", wire.Quote(name)).WithText("title", title).WithText("description", description)
 }
 
 // unserved reports a part of the file that a prompt cannot have.
@@ -260,13 +247,7 @@ type declarations struct {
 // declare adds an argument and returns its index.
 func (d *declarations) declare(a argument, title, description string, schema []byte) int {
 	a.name = strings.Clone(a.name) // a substring would hold the whole file in memory
-	declaration := described(a.name, title, description)
-	if a.required {
-		declaration = declaration.With("required", jsontext.Value("true"))
-	}
-	if schema != nil {
-		declaration = declaration.With("schema", schema)
-	}
+	declaration := described(a.name, title, description).WithTrue("required", a.required).With("schema", schema)
 	d.list, d.json = append(d.list, a), append(d.json, declaration.JSON())
 	return len(d.list) - 1
 }

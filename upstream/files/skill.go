@@ -265,10 +265,7 @@ func (l *List) ReadSkill(source *config.Files, uri string) (jsontext.Value, erro
 	if err != nil {
 		return nil, err
 	}
-	resource := wire.Object{}.With("uri", wire.Quote(uri))
-	if mime := MimeType(at.file); mime != "" {
-		resource = resource.With("mimeType", wire.Quote(mime))
-	}
+	resource := wire.Object{}.With("uri", wire.Quote(uri)).WithText("mimeType", MimeType(at.file))
 	if utf8.Valid(content) {
 		resource = resource.With("text", wire.Quote(string(content)))
 	} else {

@@ -59,11 +59,7 @@ func (e *Error) Recode(code int64, data jsontext.Value) *Error {
 	if e.raw == nil {
 		return recoded
 	}
-	object := Members(e.raw).With("code", NumberID(code))
-	if data != nil {
-		object = object.With("data", data)
-	}
-	recoded.raw = object.JSON()
+	recoded.raw = Members(e.raw).With("code", NumberID(code)).With("data", data).JSON()
 	return recoded
 }
 
@@ -113,13 +109,7 @@ func (e *Error) JSON() jsontext.Value {
 	if e.raw != nil { // with its unknown members
 		return e.raw
 	}
-	object := Object{}.
-		With("code", jsontext.Value(strconv.FormatInt(e.Code, 10))).
-		With("message", Quote(e.Message))
-	if e.Data != nil {
-		object = object.With("data", e.Data)
-	}
-	return object.JSON()
+	return Object{}.With("code", NumberID(e.Code)).With("message", Quote(e.Message)).With("data", e.Data).JSON()
 }
 
 // maxReason bounds the reason of a cancellation, in bytes.

@@ -188,8 +188,12 @@ func (o Object) Folded(names ...string) string {
 // checked, see [Members].
 func (o Object) Object(name string) Object { return Members(o.Get(name)) }
 
-// With returns a copy of the object with a member's value replaced in place, or added at the end.
+// With returns a copy of the object with a member's value replaced in place, or added at the end. If
+// value is nil, it returns the object itself.
 func (o Object) With(name string, value jsontext.Value) Object {
+	if value == nil {
+		return o
+	}
 	at := slices.IndexFunc(o, func(m Member) bool { return m.Name == name })
 	// Copy: requests share objects, which must not change.
 	if at < 0 {
@@ -198,6 +202,22 @@ func (o Object) With(name string, value jsontext.Value) Object {
 	changed := slices.Clone(o)
 	changed[at].Value = value
 	return changed
+}
+
+// WithText is [Object.With] for a text, which it leaves out if it is empty.
+func (o Object) WithText(name, text string) Object {
+	if text == "" {
+		return o
+	}
+	return o.With(name, Quote(text))
+}
+
+// WithTrue is [Object.With] for a member that is true, which it leaves out if is is false.
+func (o Object) WithTrue(name string, is bool) Object {
+	if !is {
+		return o
+	}
+	return o.With(name, jsontext.Value("true"))
 }
 
 // Without returns a copy of the object without the members that drop selects.
