@@ -10,6 +10,7 @@ import (
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclwrite"
+	"go.mau.fi/util/exslices"
 
 	"github.com/promptweir/promptweir/config/internal/hclread"
 )
@@ -301,7 +302,7 @@ func TokenBlock(t Token) (string, error) {
 	var text strings.Builder
 	fmt.Fprintf(&text, "auth {\n  token %s {\n    sha256 = %q\n", label(t.Subject), hex.EncodeToString(t.SHA256[:]))
 	if len(t.Groups) > 0 {
-		fmt.Fprintf(&text, "    groups = [%s]\n", strings.Join(hclread.Each(t.Groups, label), ", "))
+		fmt.Fprintf(&text, "    groups = [%s]\n", strings.Join(exslices.CastFunc(t.Groups, label), ", "))
 	}
 	if t.As != "" {
 		fmt.Fprintf(&text, "    as = %q\n", t.As)

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/hashicorp/hcl/v2"
+	"go.mau.fi/util/exslices"
 
 	"github.com/promptweir/promptweir/config/internal/hclread"
 )
@@ -47,6 +48,11 @@ type File struct {
 	Name string `json:"name"`
 	// SHA256 is the hash of the loaded text, in hexadecimal.
 	SHA256 string `json:"sha256"`
+}
+
+// TeamNames returns the names of all teams in the order of the configuration.
+func (c *Config) TeamNames() []string {
+	return exslices.CastFunc(c.Teams, func(t Team) string { return t.Name })
 }
 
 // Upstreams returns the upstreams of all teams in configuration order, in a new slice.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclwrite"
+	"go.mau.fi/util/exslices"
 
 	"github.com/promptweir/promptweir/config/internal/hclread"
 )
@@ -122,9 +123,6 @@ func NewDiagnostics(findings []Finding) Diagnostics { return Diagnostics{hclread
 // if no known name is near.
 func Suggest(name string, known []string) string { return hclread.Suggest(name, known) }
 
-// Each returns the text of each value, in the same order.
-func Each[T any](values []T, text func(T) string) []string { return hclread.Each(values, text) }
-
 // Formatted is one file of a configuration in its original and its canonical form.
 type Formatted struct {
 	Path          string
@@ -139,10 +137,9 @@ func (f Formatted) Changed() bool { return !bytes.Equal(f.Before, f.After) }
 func Format(path string) ([]Formatted, Diagnostics) {
 	d := newDecoder(Options{})
 	d.ReadPath(path)
-	var files []Formatted
-	for _, f := range d.SoundFiles() {
-		files = append(files, Formatted{f.Path, f.Content, canonicalForm(f.Content)})
-	}
+	files := exslices.CastFunc(d.SoundFiles(), func(f *hclread.File) Formatted {
+		return Formatted{f.Path, f.Content, canonicalForm(f.Content)}
+	})
 	return files, Diagnostics{d.Finish()}
 }
 

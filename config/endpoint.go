@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"go.mau.fi/util/exslices"
 	"golang.org/x/net/http/httpguts"
 
 	"github.com/promptweir/promptweir/config/internal/hclread"
@@ -191,7 +192,7 @@ func masks(texts []hclread.Text) []string {
 	if !slices.ContainsFunc(texts, func(t hclread.Text) bool { return t.Sensitive }) {
 		return nil
 	}
-	return hclread.Each(texts, func(t hclread.Text) string {
+	return exslices.CastFunc(texts, func(t hclread.Text) string {
 		if t.Sensitive {
 			return masked
 		}

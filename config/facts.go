@@ -10,6 +10,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/zclconf/go-cty/cty"
 	ctyjson "github.com/zclconf/go-cty/cty/json"
+	"go.mau.fi/util/exslices"
 )
 
 // Bounds of the facts that a condition reads. The cost of an evaluation is proportional to their size.
@@ -61,12 +62,8 @@ func NewPromptFacts(name, upstream, team string, definition []byte) PromptFacts 
 	if len(d.Arguments) > maxElements {
 		return PromptFacts{err: errTooMuch}
 	}
-	arguments := make([]cty.Value, len(d.Arguments))
-	for i, a := range d.Arguments {
-		arguments[i] = a.value()
-	}
 	facts["title"], facts["description"], facts["meta"] = cty.StringVal(d.Title), cty.StringVal(d.Description), meta
-	facts["arguments"] = listOf(argumentType(), arguments)
+	facts["arguments"] = listOf(argumentType(), exslices.CastFunc(d.Arguments, argumentFacts.value))
 	return PromptFacts{value: cty.ObjectVal(facts)}
 }
 
@@ -106,10 +103,7 @@ func NewPrincipalFacts(subject string, groups []string, claims string) Principal
 	if len(groups) > maxGroups {
 		return PrincipalFacts{err: errTooMuch}
 	}
-	var sorted []cty.Value
-	for _, group := range slices.Compact(slices.Sorted(slices.Values(groups))) {
-		sorted = append(sorted, cty.StringVal(group))
-	}
+	sorted := exslices.CastFunc(slices.Compact(slices.Sorted(slices.Values(groups))), cty.StringVal)
 	return PrincipalFacts{value: cty.ObjectVal(map[string]cty.Value{
 		"subject": cty.StringVal(subject), "groups": listOf(cty.String, sorted), "claims": object,
 	})}

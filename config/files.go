@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/bmatcuk/doublestar/v4"
+	"go.mau.fi/util/exslices"
 	"golang.org/x/text/unicode/norm"
 
 	"github.com/promptweir/promptweir/config/internal/hclread"
@@ -140,7 +141,7 @@ func (f *Files) Raise() string {
 }
 
 func (f *Files) patternTexts() string {
-	return strings.Join(hclread.Each(f.Patterns, PathPattern.String), " ")
+	return strings.Join(exslices.CastFunc(f.Patterns, PathPattern.String), " ")
 }
 
 // FileFormat is the format of prompt files.

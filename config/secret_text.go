@@ -5,6 +5,8 @@ import (
 	"strconv"
 	"strings"
 
+	"go.mau.fi/util/exslices"
+
 	"github.com/promptweir/promptweir/config/internal/hclread"
 )
 
@@ -102,7 +104,7 @@ func IsRandom(text string) bool {
 func warnOfSecrets(b *hclread.Block, attributes ...string) {
 	for _, name := range attributes {
 		keys, texts := b.Literals(name)
-		hidden := hideWords(hclread.Each(texts, func(t hclread.Text) string { return t.Value }))
+		hidden := hideWords(exslices.CastFunc(texts, func(t hclread.Text) string { return t.Value }))
 		for i, t := range texts {
 			isWord := name == "command" && hidden[i] != t.Value
 			if isSetting(t.Value) || !isWord && !isWrittenSecret(keys[i], t.Value) {

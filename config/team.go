@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 
+	"go.mau.fi/util/exslices"
+
 	"github.com/promptweir/promptweir/config/internal/hclread"
 )
 
@@ -212,5 +214,5 @@ func warnUnusedPatterns(b *hclread.Block, r Rule, starts []string, t Team, separ
 
 // alternatives joins quoted words with "or".
 func alternatives(words []string) string {
-	return strings.Join(hclread.Each(words, strconv.Quote), " or ")
+	return strings.Join(exslices.CastFunc(words, strconv.Quote), " or ")
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
+	"go.mau.fi/util/exslices"
 
 	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/gateway/admin/console"
@@ -40,10 +41,7 @@ func (g *Gateway) connect(client, name string) (err error) {
 		s.Connector(name).ConnectNow()
 		g.awaitAttempt(name, before)
 	} else {
-		var names []string
-		for _, u := range s.Upstreams {
-			names = append(names, u.Name)
-		}
+		names := exslices.CastFunc(s.Upstreams, func(u config.Upstream) string { return u.Name })
 		err = fmt.Errorf("the configuration has no such upstream: %q%s", name, config.Suggest(name, names))
 	}
 	records{g.opts.Audit}.result(line, err)

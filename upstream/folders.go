@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
+	"go.mau.fi/util/exslices"
 
 	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/upstream/client"
@@ -121,11 +122,7 @@ func (fs *Folders) members(t *teamFolder) []*folder {
 
 // pass reads the changed files and updates the members.
 func pass(ctx context.Context, team *files.Team, members []*folder) {
-	upstreams := make([]config.Upstream, len(members))
-	for i, m := range members {
-		upstreams[i] = m.upstream
-	}
-	results, err := team.Refresh(ctx, upstreams)
+	results, err := team.Refresh(ctx, exslices.CastFunc(members, func(m *folder) config.Upstream { return m.upstream }))
 	if err != nil {
 		return // ctx has ended
 	}

@@ -206,9 +206,7 @@ func (a *app) completePrincipal(
 // completeTeam completes the name of a team.
 func (a *app) completeTeam(*cobra.Command, []string, string) (names []cobra.Completion, _ cobra.ShellCompDirective) {
 	if cfg := a.completionConfig(); cfg != nil {
-		for _, team := range cfg.Teams {
-			names = append(names, team.Name)
-		}
+		names = cfg.TeamNames()
 	}
 	return names, cobra.ShellCompDirectiveNoFileComp
 }

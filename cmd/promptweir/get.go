@@ -12,6 +12,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/spf13/cobra"
+	"go.mau.fi/util/exslices"
 
 	"github.com/promptweir/promptweir/cmd/promptweir/internal/terminal"
 	"github.com/promptweir/promptweir/config"
@@ -221,7 +222,7 @@ func contentText(raw json.RawMessage) string {
 func unknownArguments(prompts []description, name string, arguments wire.Object) string {
 	var unknown []string
 	for _, d := range prompts {
-		names := config.Each(d.Arguments, func(a argument) string { return a.Name })
+		names := exslices.CastFunc(d.Arguments, func(a argument) string { return a.Name })
 		for _, a := range arguments {
 			if d.Name == name && !slices.Contains(names, a.Name) {
 				unknown = append(unknown, fmt.Sprintf("%s has no argument %q%s", name, a.Name, config.Suggest(a.Name, names)))
@@ -264,7 +265,7 @@ func suggestPrompt(name string, known []string) string {
 // error. For an unknown prompt, it adds a similar name, or prints the problems of upstreams that may have the prompt.
 func (g *getter) explainFailure(ctx context.Context, source promptSource, name string, arguments wire.Object, failure error) error {
 	prompts, troubles := source.list(ctx)
-	names := config.Each(prompts, func(d description) string { return d.Name })
+	names := exslices.CastFunc(prompts, func(d description) string { return d.Name })
 	if i := slices.Index(names, name); i >= 0 {
 		if unknown := unknownArguments(prompts, name, arguments); unknown != "" {
 			return fmt.Errorf("%w; %s", failure, unknown)

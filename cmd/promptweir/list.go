@@ -13,6 +13,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/spf13/cobra"
+	"go.mau.fi/util/exslices"
 
 	"github.com/promptweir/promptweir/cmd/promptweir/internal/terminal"
 	"github.com/promptweir/promptweir/config"
@@ -70,7 +71,7 @@ upstreams list.`,
 			if err != nil {
 				return err
 			}
-			err = filter.check(config.Each(l.prompts, func(p listedPrompt) string { return describe(p.definition).Name }))
+			err = filter.check(exslices.CastFunc(l.prompts, func(p listedPrompt) string { return describe(p.definition).Name }))
 			if err == nil || q.output == formatJSON {
 				err = cmp.Or(q.printList(filter.selected(l), &filter), err)
 			}
@@ -237,9 +238,8 @@ func troublesIn(partial jsontext.Value) (troubles []trouble) {
 		switch {
 		case isFile:
 			text = u.Upstream + " has broken files" + since
-			places := config.Each(u.Files, func(f brokenFile) string { return f.Place })
-			if len(places) > 0 {
-				text += ": " + strings.Join(places, ", ")
+			if len(u.Files) > 0 {
+				text += ": " + strings.Join(exslices.CastFunc(u.Files, func(f brokenFile) string { return f.Place }), ", ")
 			}
 			text += "; their last good prompts are served, and the log of the gateway has the errors"
 		case u.Failing && !u.Stale:
@@ -305,7 +305,7 @@ func (f *listFilter) parse(patterns []string, isRunning bool) error {
 
 // checkTeam returns a usage error if the configuration does not have the team.
 func (f *listFilter) checkTeam(cfg *config.Config) error {
-	teams := config.Each(cfg.Teams, func(t config.Team) string { return t.Name })
+	teams := cfg.TeamNames()
 	if f.team == "" || slices.Contains(teams, f.team) {
 		return nil
 	}
@@ -347,7 +347,7 @@ func (f *listFilter) String() string {
 		text = " of team " + f.team
 	}
 	if len(f.patterns) > 0 {
-		text += " named " + strings.Join(config.Each(f.patterns, config.Pattern.String), " or ")
+		text += " named " + strings.Join(exslices.CastFunc(f.patterns, config.Pattern.String), " or ")
 	}
 	return text
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/rogpeppe/go-internal/diff"
 	"github.com/spf13/cobra"
+	"go.mau.fi/util/exslices"
 
 	"github.com/promptweir/promptweir/cmd/promptweir/internal/terminal"
 	"github.com/promptweir/promptweir/config"
@@ -92,7 +93,7 @@ func (l *lockFlags) lock(ctx context.Context) error {
 	}
 	return l.lists.evaluate(ctx, cfg, func(s *snapshot.Snapshot) error {
 		after := l.merged(before, s)
-		names := config.Each(slices.Concat(before, after), func(p config.LockedPrompt) string { return p.Name })
+		names := exslices.CastFunc(slices.Concat(before, after), func(p config.LockedPrompt) string { return p.Name })
 		if err := l.filter.check(names); err != nil {
 			return err
 		}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/hashicorp/hcl/v2/hclwrite"
 	"github.com/zclconf/go-cty/cty"
+	"go.mau.fi/util/exslices"
 
 	"github.com/promptweir/promptweir/cmd/promptweir/internal/terminal"
 	"github.com/promptweir/promptweir/config"
@@ -149,7 +150,7 @@ func (t *trial) texts() (texts map[string][]byte, secrets map[string]config.Secr
 
 // place replaces the paths of temporary files in the configuration by the paths that the user knows.
 func (t *trial) place(cfg *config.Config) {
-	names := config.Each(t.files, func(f clientfile.File) string { return f.Name })
+	names := exslices.CastFunc(t.files, func(f clientfile.File) string { return f.Name })
 	for i := range cfg.Teams {
 		for j := range cfg.Teams[i].Upstreams {
 			u := &cfg.Teams[i].Upstreams[j]

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/hashicorp/hcl/v2/hclwrite"
+	"go.mau.fi/util/exslices"
 
 	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/config/internal/hclread"
@@ -211,7 +212,7 @@ func newChecker(team string, machine *Machine) (*checker, error) {
 
 // team returns the team's block with the blocks of its servers.
 func (c *checker) team(blocks []*block) string {
-	return "team " + quote(c.name) + " {\n" + strings.Join(hclread.Each(blocks, (*block).write), "\n") + "}\n"
+	return "team " + quote(c.name) + " {\n" + strings.Join(exslices.CastFunc(blocks, (*block).write), "\n") + "}\n"
 }
 
 // leaveOutInvalid turns invalid blocks into comments.

@@ -4,8 +4,11 @@ import (
 	"sync"
 	"time"
 
+	"go.mau.fi/util/exslices"
+
 	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/gateway/audit"
+	"github.com/promptweir/promptweir/gateway/catalog"
 )
 
 // usageInterval is the minimum time between two reads of the audit log.
@@ -30,10 +33,7 @@ func (v *View) Usage() (*audit.Report, error) {
 		return nil, &QueryError{"the audit log goes to standard output, which the gateway cannot read: " +
 			"run promptweir usage with the collected lines"}
 	}
-	names := make([]string, 0, len(s.Catalog.Entries()))
-	for _, entry := range s.Catalog.Entries() {
-		names = append(names, entry.Name)
-	}
+	names := exslices.CastFunc(s.Catalog.Entries(), func(e *catalog.Entry) string { return e.Name })
 	c := &v.usage
 	c.mu.Lock()
 	defer c.mu.Unlock()

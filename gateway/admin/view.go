@@ -87,20 +87,12 @@ func (v *View) Version() string {
 
 // checkTeam returns a [*QueryError] for a team that is not in the configuration. It accepts "".
 func (v *View) checkTeam(name string) error {
-	teams := v.TeamNames()
+	teams := v.Snapshot().Config.TeamNames()
 	if name == "" || slices.Contains(teams, name) {
 		return nil
 	}
 	return &QueryError{fmt.Sprintf("team: the configuration has no team %q%s", name,
 		config.Suggest(name, teams))}
-}
-
-// TeamNames returns the names of all teams in the order of the configuration.
-func (v *View) TeamNames() (names []string) {
-	for _, team := range v.Snapshot().Config.Teams {
-		names = append(names, team.Name)
-	}
-	return names
 }
 
 // maxPrincipals bounds the principals that [View.Principals] returns.

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/go-json-experiment/json"
+	"go.mau.fi/util/exslices"
 )
 
 const (
@@ -169,10 +170,7 @@ func (u *Usage) Report(catalog []string, now time.Time) *Report {
 
 // Names returns the subjects of users as a text, such as "user:ann, user:bob and 3 more".
 func Names(users []User) string {
-	var names []string
-	for _, u := range users[:min(len(users), maxNames)] {
-		names = append(names, u.Subject)
-	}
+	names := exslices.CastFunc(users[:min(len(users), maxNames)], func(u User) string { return u.Subject })
 	text := strings.Join(names, ", ")
 	if more := len(users) - len(names); more > 0 {
 		text += fmt.Sprintf(" and %d more", more)
@@ -182,11 +180,9 @@ func Names(users []User) string {
 
 // Counts returns the numbers of outcomes as a text, such as "1 failed, 3 ok".
 func (p PromptUsage) Counts() string {
-	var counts []string
-	for _, outcome := range slices.Sorted(maps.Keys(p.Outcomes)) {
-		counts = append(counts, fmt.Sprintf("%d %s", p.Outcomes[outcome], outcome))
-	}
-	return strings.Join(counts, ", ")
+	return strings.Join(exslices.CastFunc(slices.Sorted(maps.Keys(p.Outcomes)), func(outcome Outcome) string {
+		return fmt.Sprintf("%d %s", p.Outcomes[outcome], outcome)
+	}), ", ")
 }
 
 // ReadUsage reads the log at a path and its rotations, the newest first, up to 1 GiB. Rotations are

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 
 	"github.com/go-json-experiment/json/jsontext"
+	"go.mau.fi/util/exslices"
 
 	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/gateway/policy"
@@ -206,11 +207,7 @@ func (c *Catalog) newEntry(claims []claim) *Entry {
 }
 
 func (c *Catalog) owners(claims []claim) []Owner {
-	owners := make([]Owner, len(claims))
-	for i, claim := range claims {
-		owners[i] = c.sources[claim.source].Owner(claim.prompt.Name)
-	}
-	return owners
+	return exslices.CastFunc(claims, func(claim claim) Owner { return c.sources[claim.source].Owner(claim.prompt.Name) })
 }
 
 // Owner returns the source's upstream as the owner of a prompt with this name.

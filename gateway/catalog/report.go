@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"go.mau.fi/util/exslices"
 )
 
 // Kind is the kind of a report. It is also a metric label.
@@ -213,11 +215,7 @@ func foldedReports(entries []*Entry) []Report {
 func who(o Owner) string { return fmt.Sprintf("upstream %q (%s)", o.Upstream, o.Place) }
 
 func list(owners []Owner) string {
-	names := make([]string, len(owners))
-	for i, o := range owners {
-		names[i] = who(o)
-	}
-	return enumerate(names)
+	return enumerate(exslices.CastFunc(owners, who))
 }
 
 // maxNamed bounds the items of an enumeration.

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
+	"go.mau.fi/util/exslices"
 
 	"github.com/promptweir/promptweir/gateway/catalog"
 	"github.com/promptweir/promptweir/upstream/wire"
@@ -118,11 +119,7 @@ func read(of Prompt) *prompt {
 }
 
 func (p *prompt) argumentNames() string {
-	var names []string
-	for _, a := range p.Entry.Arguments {
-		names = append(names, a.Name)
-	}
-	return strings.Join(names, ", ")
+	return strings.Join(exslices.CastFunc(p.Entry.Arguments, func(a catalog.Argument) string { return a.Name }), ", ")
 }
 
 // twins reports whether other prompts have the same look in a client, and returns a sentence that names up to

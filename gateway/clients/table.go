@@ -3,6 +3,8 @@ package clients
 import (
 	"slices"
 	"strings"
+
+	"go.mau.fi/util/exslices"
 )
 
 // Client is a program that uses prompts over MCP.
@@ -68,11 +70,8 @@ func (c *Client) Is(name string) bool { return name == c.Name || name != "" && n
 func does(all ...*behaviour) []*behaviour { return all }
 
 // Names returns the names of all clients.
-func Names() (names []string) {
-	for _, c := range All() {
-		names = append(names, c.Name)
-	}
-	return names
+func Names() []string {
+	return exslices.CastFunc(All(), func(c Client) string { return c.Name })
 }
 
 // Find returns the client whose first or second name is name, or nil if no client has this name.

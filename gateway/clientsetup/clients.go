@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 
+	"go.mau.fi/util/exslices"
 	"go.yaml.in/yaml/v3"
 
 	"github.com/promptweir/promptweir/config"
@@ -107,11 +108,7 @@ type Client struct {
 
 // Names returns the names of all clients, in the order of [For].
 func Names() []string {
-	var names []string
-	for _, c := range For("", "", Open, Registration{}) {
-		names = append(names, c.Name)
-	}
-	return names
+	return exslices.CastFunc(For("", "", Open, Registration{}), func(c Client) string { return c.Name })
 }
 
 // For returns all clients, configured for an endpoint under a name of the user's choice. variants are the

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	"go.mau.fi/util/exslices"
+
 	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/gateway/catalog"
 	"github.com/promptweir/promptweir/gateway/policy"
@@ -197,7 +199,7 @@ func offered(s *snapshot.Snapshot, name string) string {
 		}
 	}
 	if entry := s.Catalog.Lookup(name); entry != nil {
-		owners := config.Each(entry.Owners, func(o catalog.Owner) string { return o.Upstream })
+		owners := exslices.CastFunc(entry.Owners, func(o catalog.Owner) string { return o.Upstream })
 		return "offered by " + strings.Join(owners, ", ")
 	}
 	for _, a := range Admissions(s, name) {

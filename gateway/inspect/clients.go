@@ -3,6 +3,8 @@ package inspect
 import (
 	"slices"
 
+	"go.mau.fi/util/exslices"
+
 	"github.com/promptweir/promptweir/gateway/catalog"
 	"github.com/promptweir/promptweir/gateway/clients"
 	"github.com/promptweir/promptweir/gateway/policy"
@@ -30,10 +32,7 @@ func ClientLosses(s *snapshot.Snapshot, principal *policy.Principal, name string
 		}
 		all = append(all, list.Losses(prompt, of)...)
 	}
-	var variants []string
-	for _, variant := range s.Config.Gateway.Variants {
-		variants = append(variants, string(variant))
-	}
+	variants := exslices.CastToString[string](s.Config.Gateway.Variants)
 	for i := range all {
 		all[i].Remedy = all[i].ForVariants(variants)
 	}

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 
+	"go.mau.fi/util/exslices"
+
 	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/gateway/catalog"
 	"github.com/promptweir/promptweir/gateway/policy"
@@ -189,11 +191,8 @@ func beyond(before, after []policy.Reader) (more map[string][]string, but []stri
 		return more, nil
 	}
 	if at := slices.IndexFunc(after, policy.Reader.Everybody); at >= 0 {
-		for _, r := range before {
-			but = append(but, r.String())
-		}
 		more[after[at].Rule] = []string{string(config.Anybody)}
-		return more, but
+		return more, exslices.CastFunc(before, policy.Reader.String)
 	}
 	for _, r := range after {
 		if !slices.ContainsFunc(before, func(old policy.Reader) bool { return old.String() == r.String() }) {

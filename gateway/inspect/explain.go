@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 
+	"go.mau.fi/util/exslices"
+
 	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/gateway/catalog"
 	"github.com/promptweir/promptweir/gateway/policy"
@@ -158,8 +160,8 @@ func describe(block *config.Override) string {
 		parts = append(parts, "changes its title or description")
 	}
 	list := func(what string, values []config.ArgumentOverride) {
-		names := config.Each(values, func(v config.ArgumentOverride) string { return v.Name })
-		if len(names) > 0 {
+		if len(values) > 0 {
+			names := exslices.CastFunc(values, func(v config.ArgumentOverride) string { return v.Name })
 			parts = append(parts, what+" "+strings.Join(names, ", "))
 		}
 	}

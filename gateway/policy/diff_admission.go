@@ -2,6 +2,7 @@ package policy
 
 import (
 	"reflect"
+	"regexp"
 	"slices"
 
 	"github.com/promptweir/promptweir/config"
@@ -72,15 +73,10 @@ func unlike(screens, others []config.Screen) (all []config.Screen) {
 // alike reports whether two blocks have the same action and the same checks. It ignores labels
 // and locations.
 func alike(a, b config.Screen) bool {
-	patterns := func(s config.Screen) (all []string) {
-		for _, p := range s.Patterns {
-			all = append(all, p.String())
-		}
-		return all
-	}
+	isSamePattern := func(a, b *regexp.Regexp) bool { return a.String() == b.String() }
 	return a.Action == b.Action && a.Invisible == b.Invisible && a.WellFormed == b.WellFormed && a.Skills == b.Skills &&
 		a.MaxSize == b.MaxSize &&
-		slices.Equal(a.Content, b.Content) && slices.Equal(patterns(a), patterns(b))
+		slices.Equal(a.Content, b.Content) && slices.EqualFunc(a.Patterns, b.Patterns, isSamePattern)
 }
 
 // callers adds changes of the tokens, issuers and client certificates of two auth blocks.

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 
+	"go.mau.fi/util/exslices"
+
 	"github.com/promptweir/promptweir/config"
 )
 
@@ -205,11 +207,7 @@ func (r *rule) describe(who Principal, named bool) string {
 
 // names lists selectors in the form of the configuration.
 func names(to []config.Selector) string {
-	words := make([]string, 0, len(to))
-	for _, selector := range to {
-		words = append(words, selector.String())
-	}
-	return strings.Join(words, ", ")
+	return strings.Join(exslices.CastFunc(to, config.Selector.String), ", ")
 }
 
 // Reader is a principal or group to whom a rule shows an entry.

@@ -10,6 +10,7 @@ import (
 	"strconv"
 
 	"github.com/go-json-experiment/json/jsontext"
+	"go.mau.fi/util/exslices"
 
 	"github.com/promptweir/promptweir/gateway/policy"
 	"github.com/promptweir/promptweir/gateway/snapshot"
@@ -65,11 +66,7 @@ func UnsupportedVersion(requested string) *wire.Error {
 
 // supportedVersions returns every revision, newest first, as a JSON array.
 func supportedVersions() jsontext.Value {
-	var list []jsontext.Value
-	for _, revision := range wire.Revisions() {
-		list = append(list, wire.Quote(revision))
-	}
-	return wire.Array(list)
+	return wire.Array(exslices.CastFunc(wire.Revisions(), wire.Quote))
 }
 
 // Overloaded returns the error for a request that needs more memory or time than the gateway can give

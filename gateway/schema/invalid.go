@@ -9,6 +9,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"github.com/santhosh-tekuri/jsonschema/v6/kind"
+	"go.mau.fi/util/exslices"
 )
 
 const (
@@ -38,11 +39,7 @@ func (p Problem) String() string {
 }
 
 func (e *Invalid) Error() string {
-	texts := make([]string, len(e.Problems))
-	for i, p := range e.Problems {
-		texts[i] = p.String()
-	}
-	return strings.Join(texts, "; ")
+	return strings.Join(exslices.CastFunc(e.Problems, Problem.String), "; ")
 }
 
 // newInvalid returns the first maxProblems innermost errors of the validator, sorted by their paths

@@ -11,6 +11,7 @@ import (
 	"slices"
 
 	"github.com/go-json-experiment/json/jsontext"
+	"go.mau.fi/util/exslices"
 
 	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/gateway/assertion"
@@ -169,11 +170,7 @@ func newSealer(cfg *config.Config, before *Generation) (*seal.Sealer, error) {
 	if before != nil && slices.Equal(before.Config.Gateway.CursorKeys, cfg.Gateway.CursorKeys) {
 		return before.Sealer, nil
 	}
-	keys := make([][32]byte, 0, len(cfg.Gateway.CursorKeys))
-	for _, key := range cfg.Gateway.CursorKeys {
-		keys = append(keys, key.Reveal())
-	}
-	return seal.New(keys)
+	return seal.New(exslices.CastFunc(cfg.Gateway.CursorKeys, config.Key.Reveal))
 }
 
 // newPolicy returns the policy of a configuration. The policy logs conditions whose evaluation
@@ -190,12 +187,9 @@ func newPolicy(cfg *config.Config, logger *slog.Logger) *policy.Policy {
 }
 
 func sourcesOf(cfg *config.Config) []catalog.Source {
-	upstreams := cfg.Upstreams()
-	sources := make([]catalog.Source, len(upstreams))
-	for i, u := range upstreams {
-		sources[i] = catalog.Source{Upstream: u.Name, Team: u.Team, Prefix: u.Prefix, Skills: u.Skills != "", Place: u.Place.String()}
-	}
-	return sources
+	return exslices.CastFunc(cfg.Upstreams(), func(u config.Upstream) catalog.Source {
+		return catalog.Source{Upstream: u.Name, Team: u.Team, Prefix: u.Prefix, Skills: u.Skills != "", Place: u.Place.String()}
+	})
 }
 
 // Index returns the index of the upstream with a label.

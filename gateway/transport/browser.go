@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
+	"go.mau.fi/util/exslices"
 
 	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/gateway/clientsetup"
@@ -115,13 +116,7 @@ func (t *Transport) serveKeySet(w http.ResponseWriter, r *http.Request) {
 }
 
 // texts returns a JSON array of strings.
-func texts(all []string) jsontext.Value {
-	var quoted []jsontext.Value
-	for _, text := range all {
-		quoted = append(quoted, wire.Quote(text))
-	}
-	return wire.Array(quoted)
-}
+func texts(all []string) jsontext.Value { return wire.Array(exslices.CastFunc(all, wire.Quote)) }
 
 // allowPublic prepares the response to a GET or HEAD that everyone may read, including pages of any
 // origin. For any other method or a foreign host, it responds and returns false.

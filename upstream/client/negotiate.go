@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
+	"go.mau.fi/util/exslices"
 
 	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/upstream/wire"
@@ -235,10 +236,7 @@ func declaredBy(capabilities wire.Object, revision string) Declared {
 
 // promptless explains that a server offers no prompts.
 func promptless(capabilities wire.Object) *Cause {
-	var declared []string
-	for _, member := range capabilities {
-		declared = append(declared, printable(member.Name))
-	}
+	declared := exslices.CastFunc(capabilities, func(m wire.Member) string { return printable(m.Name) })
 	what := "it declares " + strings.Join(declared, ", ")
 	if len(declared) == 0 {
 		what = "it declares nothing"

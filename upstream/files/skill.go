@@ -14,6 +14,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/go-json-experiment/json/jsontext"
+	"go.mau.fi/util/exslices"
 
 	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/config/safefile"
@@ -212,11 +213,7 @@ func belowPattern(source *config.Files, file string) (within, folder string) {
 
 // escaped returns a path with each segment escaped for a URI.
 func escaped(file string) string {
-	segments := strings.Split(file, "/")
-	for i := range segments {
-		segments[i] = url.PathEscape(segments[i])
-	}
-	return strings.Join(segments, "/")
+	return strings.Join(exslices.CastFunc(strings.Split(file, "/"), url.PathEscape), "/")
 }
 
 // uri returns the URI of a file of the skill. folder and file are the paths of the skill's folder

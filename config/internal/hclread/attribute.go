@@ -11,6 +11,7 @@ import (
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/zclconf/go-cty/cty"
 	"github.com/zclconf/go-cty/cty/gocty"
+	"go.mau.fi/util/exslices"
 )
 
 // Set decodes a string attribute into dst. If the attribute is absent or wrong, dst keeps its default. The
@@ -43,7 +44,7 @@ func OneOf[T ~string](words ...T) func(string) (T, error) {
 		if slices.Contains(words, T(s)) {
 			return T(s), nil
 		}
-		texts := Each(words, func(w T) string { return string(w) })
+		texts := exslices.CastFunc(words, func(w T) string { return string(w) })
 		return "", fmt.Errorf("is not one of: %s%s", strings.Join(texts, ", "), Suggest(s, texts))
 	}
 }

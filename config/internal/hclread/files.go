@@ -13,6 +13,7 @@ import (
 	"syscall"
 
 	"github.com/hashicorp/hcl/v2"
+	"go.mau.fi/util/exslices"
 
 	"github.com/promptweir/promptweir/config/safefile"
 )
@@ -34,7 +35,7 @@ func (f *finder) find(path string) {
 	if err != nil {
 		guess := "."
 		if siblings, _ := os.ReadDir(filepath.Dir(path)); errors.Is(err, fs.ErrNotExist) {
-			guess = Suggest(filepath.Base(path), Each(siblings, fs.DirEntry.Name))
+			guess = Suggest(filepath.Base(path), exslices.CastFunc(siblings, fs.DirEntry.Name))
 		}
 		f.refuse(path, summaryUnreadable, "%s: %s%s", path, safefile.Cause(err), guess)
 		return

@@ -9,6 +9,7 @@ import (
 	"github.com/agext/levenshtein"
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
+	"go.mau.fi/util/exslices"
 )
 
 // Schema describes the contents of a block.
@@ -50,14 +51,10 @@ func (s Schema) isSecret(name string) bool     { return s.Attribute(name).Env ==
 
 // Names returns the names of all attributes and blocks.
 func (s Schema) Names() []string {
-	var names []string
-	for i := range s.Attributes {
-		names = append(names, s.Attributes[i].Name)
-	}
-	for i := range s.Blocks {
-		names = append(names, s.Blocks[i].Type)
-	}
-	return names
+	return slices.Concat(
+		exslices.CastFunc(s.Attributes, func(a Attribute) string { return a.Name }),
+		exslices.CastFunc(s.Blocks, func(b BlockSchema) string { return b.Type }),
+	)
 }
 
 func (s Schema) block(blockType string) (BlockSchema, bool) {

@@ -19,15 +19,6 @@ func Lazily(expression string) func() *regexp.Regexp {
 	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expression) })
 }
 
-// Each returns the text of each value, in the same order.
-func Each[T any](values []T, text func(T) string) []string {
-	texts := make([]string, len(values))
-	for i, v := range values {
-		texts[i] = text(v)
-	}
-	return texts
-}
-
 // Masked is the text that replaces sensitive values.
 const Masked = "(sensitive)"
 

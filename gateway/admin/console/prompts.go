@@ -6,11 +6,13 @@ import (
 	"strings"
 	"unicode"
 
+	"go.mau.fi/util/exslices"
 	. "maragu.dev/gomponents"
 	. "maragu.dev/gomponents/html"
 
 	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/gateway/admin"
+	"github.com/promptweir/promptweir/gateway/catalog"
 	"github.com/promptweir/promptweir/gateway/inspect"
 )
 
@@ -42,7 +44,7 @@ func (c *console) prompts(r *http.Request, p *page) (Node, error) {
 
 // findForm is the search form of the prompts page. The script searches while a person types.
 func findForm(v *admin.View, p *page, team string) Node {
-	teams := v.TeamNames()
+	teams := v.Snapshot().Config.TeamNames()
 	slices.Sort(teams)
 	return Form(ID("find"), Class("find"), Role("search"), Action("/prompts"), Method("get"),
 		Div(Class("field wide"), Label(For("q"), Text("Name, title or description")), p.queryField()),
@@ -73,11 +75,8 @@ func (c *console) nothing(p *page, team string) Node {
 		return Raw(`<p class="nothing">There are no prompts yet: no upstream has listed any. ` +
 			`<a href="/">The overview</a> says what is wrong.</p>`)
 	}
-	var names []string
 	principal, _ := c.view.Principal(p.as) // no error: Search has parsed the same principal
-	for _, entry := range inspect.Entries(c.view.Snapshot(), principal) {
-		names = append(names, entry.Name)
-	}
+	names := exslices.CastFunc(inspect.Entries(c.view.Snapshot(), principal), func(e *catalog.Entry) string { return e.Name })
 	found := Group{Class("nothing"), bdi(guess(p.query, names))}
 	if p.as == "" {
 		return P(found, Text(" Try fewer or other words."))

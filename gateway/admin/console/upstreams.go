@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"go.mau.fi/util/exslices"
 	. "maragu.dev/gomponents"
 	. "maragu.dev/gomponents/html"
 
@@ -26,10 +27,7 @@ func (c *console) upstreams(r *http.Request, p *page) (Node, error) {
 		return nil, err
 	}
 	name := strings.ToLower(query.Text)
-	var names []string
-	for i := range all {
-		names = append(names, all[i].Name)
-	}
+	names := exslices.CastFunc(all, func(u admin.UpstreamHealth) string { return u.Name })
 	all = worstFirst(slices.DeleteFunc(all, func(u admin.UpstreamHealth) bool {
 		return !strings.Contains(strings.ToLower(u.Name), name)
 	}))

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"go.mau.fi/util/exslices"
 )
 
 // Target is a client, with the folder and the format of its files.
@@ -101,11 +103,8 @@ var Targets = []Target{
 }
 
 // Names returns the names of all targets.
-func Names() (names []string) {
-	for _, t := range Targets {
-		names = append(names, t.Name)
-	}
-	return names
+func Names() []string {
+	return exslices.CastFunc(Targets, func(t Target) string { return t.Name })
 }
 
 // folder returns the client's base folder, and the path of the prompts below it. Only the base folder may be
