@@ -64,7 +64,7 @@ func TestReload_ATeamsMistakeHoldsUpNobodyElse(t *testing.T) {
 
 	// A right file that claims the prefix of the text in use holds up the reload.
 	f.write("c.hcl", gatewaytest.Team("c", members, "", c))
-	gatewaytest.Send(t, "POST", s.AdminURL+"/-/reload", "", nil).Want(t, 422, "c.hcl:", "In the previous text of")
+	gatewaytest.Send(t, "POST", s.AdminURL+"/-/reload", "", nil).Want(t, 422, "c.hcl:", "in the previous text of")
 	s.Modern("ann").WantList("one.x", "renamed")
 	if err := os.Remove(filepath.Join(f.dir, "c.hcl")); err != nil {
 		t.Fatal(err)

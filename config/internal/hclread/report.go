@@ -146,18 +146,25 @@ func (r Report) Merge(other Report) Report {
 }
 
 // Without returns the report without the diagnostics of a severity. Diagnostics in replaced files
-// lose their location, which would point into another text.
+// lose their location, which would point into another text. Those that name a location in a replaced
+// file say which text that is.
 func (r Report) Without(severity hcl.DiagnosticSeverity, replaced map[string]bool) Report {
 	without := Report{files: r.files}
 	for _, d := range r.Diagnostics {
 		if d.Severity == severity {
 			continue
 		}
-		if d.Subject != nil && replaced[d.Subject.Filename] {
+		other, _ := d.Extra.(inFile)
+		switch {
+		case d.Subject != nil && replaced[d.Subject.Filename]:
 			d = &hcl.Diagnostic{
 				Severity: d.Severity, Summary: d.Summary, Extra: inFile(d.Subject.Filename),
 				Detail: fmt.Sprintf("In the previous text of %s: %s", d.Subject.Filename, d.Detail),
 			}
+		case replaced[string(other)]: // a conflict
+			named := *d
+			named.Detail += fmt.Sprintf(" That is in the previous text of %s, which would stay in use.", other)
+			d = &named
 		}
 		without.Diagnostics = append(without.Diagnostics, d)
 	}
