@@ -33,7 +33,7 @@ func MembersInto(unused Object, part jsontext.Value) Object {
 	if part.Kind() != '{' {
 		return nil
 	}
-	object, err := parseObject(unused[:0], &scanner{raw: part, lax: true})
+	object, err := parseObject(unused[:0], &scanner{raw: part, lax: true, isChecked: true})
 	if err != nil {
 		return nil
 	}
@@ -47,7 +47,7 @@ func KindOf(part jsontext.Value, name string) jsontext.Kind {
 	if part.Kind() != '{' {
 		return 0
 	}
-	s := &scanner{raw: part, lax: true}
+	s := &scanner{raw: part, lax: true, isChecked: true}
 	s.space()
 	empty, err := s.open('}')
 	for last := empty; !last && err == nil; last, err = s.next('}') {
