@@ -283,8 +283,7 @@ func optional[T any](r *hclread.Reader, blockType string, decode func(*hclread.B
 	if len(r.Blocks(blockType)) == 0 {
 		return nil
 	}
-	value := only(r, blockType, decode)
-	return &value
+	return new(only(r, blockType, decode))
 }
 
 // checkOwnership reports blocks beside a team block, because the authors of a team's file must not

@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/go-json-experiment/json/jsontext"
+	"go.mau.fi/util/exslices"
 
 	"github.com/promptweir/promptweir/gateway"
 	"github.com/promptweir/promptweir/gateway/inspect"
@@ -104,9 +105,7 @@ type sessionSource struct{ session *client.Session }
 
 func (s sessionSource) list(ctx context.Context) (prompts []description, troubles []trouble) {
 	l, _ := listSession(ctx, s.session) // nothing on failure
-	for _, prompt := range l.prompts {
-		prompts = append(prompts, describe(prompt.definition))
-	}
+	prompts = exslices.CastFunc(l.prompts, func(p listedPrompt) description { return describe(p.definition) })
 	return prompts, troublesIn(l.partial)
 }
 

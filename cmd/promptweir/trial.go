@@ -132,10 +132,7 @@ func (t *trial) texts() (texts map[string][]byte, secrets map[string]config.Secr
 		for base, n := f.label, 2; strings.Contains(servers+prompts.String(), fmt.Sprintf("upstream %q {", f.label)); n++ {
 			f.label = fmt.Sprintf("%s-%d", base, n)
 		}
-		var patterns []cty.Value
-		for _, pattern := range f.patterns {
-			patterns = append(patterns, cty.StringVal(pattern))
-		}
+		patterns := exslices.CastFunc(f.patterns, cty.StringVal)
 		format := ""
 		if f.format != "" {
 			format = fmt.Sprintf("  format = %q\n", f.format)

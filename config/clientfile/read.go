@@ -10,6 +10,7 @@ import (
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+	"go.mau.fi/util/exslices"
 
 	"github.com/promptweir/promptweir/config/internal/hclread"
 )
@@ -82,12 +83,9 @@ func read(f File) (clientConfig, error) {
 }
 
 // Servers returns the names of the servers in a file, or none if the file is not valid.
-func Servers(f File) (names []string) {
+func Servers(f File) []string {
 	all, _ := read(f)
-	for _, m := range all.servers {
-		names = append(names, m.name)
-	}
-	return names
+	return exslices.CastFunc(all.servers, func(m member) string { return m.name })
 }
 
 // addInputs adds the inputs of VS Code. It ignores the defaults of passwords.

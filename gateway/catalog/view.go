@@ -209,8 +209,7 @@ func (v *View) FirstPage(size int) *FirstPage {
 		length += len(e.JSON) + len(",")
 	}
 	page := &FirstPage{AppendPrompts(make([]byte, 0, length), entries), next, size}
-	cached := weak.Make(page)
-	v.first.Store(&cached)
+	v.first.Store(new(weak.Make(page)))
 	return page
 }
 

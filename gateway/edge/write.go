@@ -29,7 +29,10 @@ func Write(ctx context.Context, w http.ResponseWriter, parts ...[]byte) error {
 		err = c.writeAll(&g.unsent)
 	}
 	if err != nil {
-		abandon(c, w)
+		// The server has not seen the error, and would carry out the next request on the connection, so take the
+		// connection from it.
+		_ = c.Close()
+		_, _, _ = http.NewResponseController(w).Hijack()
 	}
 	g.release()
 	return err
@@ -42,13 +45,6 @@ func writeEach(w http.ResponseWriter, parts [][]byte) error {
 		}
 	}
 	return nil
-}
-
-// abandon closes a connection after a response broke off, and takes it from the server. The server has not
-// seen the error, and would carry out the next request on the connection.
-func abandon(c *Conn, w http.ResponseWriter) {
-	_ = c.Close()
-	_, _, _ = http.NewResponseController(w).Hijack()
 }
 
 // gathered collects the server's output on a connection during one call of [Write].

@@ -28,7 +28,8 @@ func Diff(before, after *config.Config) []Change {
 		old, now := was[name], is[name]
 		d.upstreams(name, old.Upstreams, now.Upstreams)
 		d.members(old, now)
-		d.exposes(name, old.Exposes, now.Exposes)
+		d.exposed(Removed, now.Exposes, old.Exposes, "%s of team %q no longer shows %s to %s%s", name)
+		d.exposed(Added, old.Exposes, now.Exposes, "%s of team %q shows %s to %s%s", name)
 		d.hides(name, old.Hides, now.Hides)
 		d.overrides(name, old.Overrides, now.Overrides)
 		d.screens(name, old.Screens, now.Screens)
@@ -217,12 +218,6 @@ func (d *differ) members(before, after config.Team) {
 			d.add(Added, after.Place, "%s is a member of team %q", now, after.Name)
 		}
 	})
-}
-
-// exposes adds the changes of a team's expose blocks.
-func (d *differ) exposes(team string, before, after []config.Rule) {
-	d.exposed(Removed, after, before, "%s of team %q no longer shows %s to %s%s", team)
-	d.exposed(Added, before, after, "%s of team %q shows %s to %s%s", team)
 }
 
 // exposed adds, for each reader, the patterns that the blocks in rules show to the reader and the

@@ -140,8 +140,7 @@ type entry struct {
 // most prompts meet no condition.
 func (e *entry) read() config.PromptFacts {
 	if e.facts == nil {
-		facts := config.NewPromptFacts(e.name, e.upstream, e.team, e.definition)
-		e.facts = &facts
+		e.facts = new(config.NewPromptFacts(e.name, e.upstream, e.team, e.definition))
 	}
 	return *e.facts
 }

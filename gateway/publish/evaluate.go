@@ -7,6 +7,8 @@ import (
 	"sync"
 	"time"
 
+	"go.mau.fi/util/exslices"
+
 	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/gateway/catalog"
 	"github.com/promptweir/promptweir/gateway/policy"
@@ -108,15 +110,14 @@ func catalogOptions(g *snapshot.Generation) catalog.Options {
 	p := g.Policy // capture p, not g: a catalog keeps these options, and may outlive many generations
 	return catalog.Options{
 		Separator: g.Config.Gateway.Separator, KeepFirst: g.Config.Gateway.Conflict == config.ConflictFirst,
-		Decide: func(e *catalog.Entry) (decided []*policy.Visibility) {
+		Decide: func(e *catalog.Entry) []*policy.Visibility {
 			owners := e.Owners
 			if !p.ReadsUpstream(e.Team, e.Name) {
 				owners = owners[:1]
 			}
-			for _, owner := range owners {
-				decided = append(decided, p.Visibility(e.Team, owner.Upstream, e.Name, e.Facts()))
-			}
-			return decided
+			return exslices.CastFunc(owners, func(o catalog.Owner) *policy.Visibility {
+				return p.Visibility(e.Team, o.Upstream, e.Name, e.Facts())
+			})
 		},
 	}
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 	lru "github.com/hashicorp/golang-lru/v2"
+	"go.mau.fi/util/exslices"
 
 	"github.com/promptweir/promptweir/gateway/catalog"
 	"github.com/promptweir/promptweir/gateway/schema"
@@ -139,12 +140,9 @@ func mustRefuse(err error) bool {
 func invalidArgument(name, reason, because string, problems []schema.Problem) *wire.Error {
 	data := argumentData(name, reason)
 	if len(problems) > 0 {
-		var list []jsontext.Value
-		for _, p := range problems {
-			problem := wire.Object{}.With("at", wire.Quote(p.At)).With("problem", wire.Quote(p.Text))
-			list = append(list, problem.JSON())
-		}
-		data = data.With("problems", wire.Array(list))
+		data = data.With("problems", wire.Array(exslices.CastFunc(problems, func(p schema.Problem) jsontext.Value {
+			return wire.Object{}.With("at", wire.Quote(p.At)).With("problem", wire.Quote(p.Text)).JSON()
+		})))
 	}
 	return wire.NewError(wire.InvalidParams, "Invalid argument "+wire.Clip(name, maxQuoted)+": "+because).WithData(data.JSON())
 }

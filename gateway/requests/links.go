@@ -190,11 +190,7 @@ func (x *run) sealLinks(ctx context.Context, result jsontext.Value) jsontext.Val
 // skill.
 func isForClients(uri string) bool {
 	scheme, _, _ := strings.Cut(uri, ":")
-	switch strings.ToLower(scheme) {
-	case "http", "https", "ui", "skill":
-		return true
-	}
-	return false
+	return slices.Contains([]string{"http", "https", "ui", "skill"}, strings.ToLower(scheme))
 }
 
 // cacheableRead adds the cache hints of 2026-07-28 to the result of reading a link. The result

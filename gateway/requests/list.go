@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
+	"go.mau.fi/util/exslices"
 
 	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/gateway/catalog"
@@ -161,11 +162,9 @@ func partial(s *snapshot.Snapshot, audience *policy.Audience) jsontext.Value {
 			With("stale", jsontext.Value(strconv.FormatBool(d.Stale))).
 			WithTrue("failing", d.Failing)
 		if len(d.Files) > 0 {
-			var files []jsontext.Value
-			for _, f := range d.Files {
-				files = append(files, wire.Object{}.With("place", wire.Quote(f.Place)).With("prompt", wire.Quote(f.Prompt)).JSON())
-			}
-			item = item.With("files", wire.Array(files))
+			item = item.With("files", wire.Array(exslices.CastFunc(d.Files, func(f snapshot.BrokenFile) jsontext.Value {
+				return wire.Object{}.With("place", wire.Quote(f.Place)).With("prompt", wire.Quote(f.Prompt)).JSON()
+			})))
 		}
 		list = append(list, item.JSON())
 	}

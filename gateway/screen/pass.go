@@ -188,9 +188,5 @@ func (p *pass) checkBlock(b block, text string, at *jsontext.Decoder) string {
 // strippable reports whether the decoder's last string may be stripped: it is the value of a member
 // that people and models read.
 func strippable(at *jsontext.Decoder) bool {
-	switch at.StackPointer().LastToken() {
-	case "title", "description", "text":
-		return !isName(at)
-	}
-	return false
+	return slices.Contains([]string{"title", "description", "text"}, at.StackPointer().LastToken()) && !isName(at)
 }

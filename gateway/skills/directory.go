@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
+	"go.mau.fi/util/exslices"
 
 	"github.com/promptweir/promptweir/upstream/files"
 	"github.com/promptweir/promptweir/upstream/wire"
@@ -55,9 +56,7 @@ func (d *Directory) add(name string, isFolder bool, size int64) {
 
 // Resources returns the resources member of a resources/directory/read result, sorted by name.
 func (d *Directory) Resources() jsontext.Value {
-	var all []jsontext.Value
-	for _, name := range slices.Sorted(maps.Keys(d.children)) {
-		all = append(all, d.children[name].JSON())
-	}
-	return wire.Array(all)
+	return wire.Array(exslices.CastFunc(slices.Sorted(maps.Keys(d.children)), func(name string) jsontext.Value {
+		return d.children[name].JSON()
+	}))
 }

@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"slices"
 
+	"go.mau.fi/util/exslices"
+
 	"github.com/promptweir/promptweir/config"
 )
 
@@ -78,10 +80,7 @@ func Read(ctx context.Context, upstreams []config.Upstream) []Result {
 		}
 	}
 	for _, indexes := range teams {
-		blocks := make([]config.Upstream, len(indexes))
-		for i, at := range indexes {
-			blocks[i] = upstreams[at]
-		}
+		blocks := exslices.CastFunc(indexes, func(at int) config.Upstream { return upstreams[at] })
 		read, err := new(Team).Refresh(ctx, blocks)
 		for i, at := range indexes {
 			results[at] = Result{List: &List{}, Err: err}

@@ -72,8 +72,7 @@ func (l *lister) watch(ctx context.Context) error {
 	for conflicts, wasOpen := 0, false; ; {
 		var opened atomic.Pointer[time.Time]
 		err := s.Watch(ctx, func() {
-			now := time.Now()
-			opened.Store(&now)
+			opened.Store(new(time.Now()))
 			l.silent.Store(false)
 			// The list may have changed before the stream was open. Set the mark first: when ready is closed, run clears
 			// the mark, because its first list includes the change.
