@@ -168,12 +168,9 @@ type PathPattern struct{ text string }
 // Match reports whether the pattern matches the path of a file, as it is or in Unicode's composed form. See
 // [Pattern].
 func (p PathPattern) Match(file string) bool {
-	for _, file := range []string{file, norm.NFC.String(file)} {
-		if p.text != "" && doublestar.MatchUnvalidated(p.text, file) && p.hasReserved(file) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc([]string{file, norm.NFC.String(file)}, func(file string) bool {
+		return p.text != "" && doublestar.MatchUnvalidated(p.text, file) && p.hasReserved(file)
+	})
 }
 
 // MatchHidden is Match, but lets "*" match a file name that starts with "." or "_", as in the folders of

@@ -184,14 +184,12 @@ func namesStartWith(t Team, separator string) []string {
 		if start != "" {
 			start += separator
 		}
-		if !slices.Contains(starts, start) {
-			starts = append(starts, start)
-		}
-		if start = SkillPrefix + start; t.Upstreams[i].Skills != "" && !slices.Contains(starts, start) {
-			starts = append(starts, start)
+		starts = append(starts, start)
+		if t.Upstreams[i].Skills != "" {
+			starts = append(starts, SkillPrefix+start)
 		}
 	}
-	return starts
+	return exslices.DeduplicateUnsorted(starts)
 }
 
 // warnUnusedPatterns is warnUnused for one rule.

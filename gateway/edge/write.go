@@ -4,6 +4,7 @@ import (
 	"context"
 	"net"
 	"net/http"
+	"slices"
 	"sync"
 )
 
@@ -72,12 +73,9 @@ func (g *gathered) add(p []byte) {
 // ofBody reports whether p is a part of the body, or the end of one. The server copies the beginning of a
 // large part into its buffer, and passes on the remaining bytes unchanged.
 func (g *gathered) ofBody(p []byte) bool {
-	for _, part := range g.body {
-		if len(p) > 0 && len(part) > 0 && &p[len(p)-1] == &part[len(part)-1] {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(g.body, func(part []byte) bool {
+		return len(p) > 0 && len(part) > 0 && &p[len(p)-1] == &part[len(part)-1]
+	})
 }
 
 func (g *gathered) release() {

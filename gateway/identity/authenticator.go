@@ -16,6 +16,8 @@ import (
 	"strings"
 	"time"
 
+	"go.mau.fi/util/exslices"
+
 	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/gateway/policy"
 )
@@ -87,26 +89,17 @@ func (a *Authenticator) Issuers() []string {
 	if a.auth.Header() != "" {
 		return nil
 	}
-	var all []string
-	for _, i := range a.issuers {
-		if !slices.Contains(all, i.cfg.Issuer) {
-			all = append(all, i.cfg.Issuer)
-		}
-	}
-	return all
+	all := exslices.CastFunc(a.issuers, func(i *issuer) string { return i.cfg.Issuer })
+	return exslices.DeduplicateUnsorted(all)
 }
 
 // RequestScopes returns the scopes that clients should request, for all jwt blocks, each once.
 func (a *Authenticator) RequestScopes() []string {
 	var all []string
 	for _, i := range a.issuers {
-		for _, scope := range i.cfg.RequestScopes {
-			if !slices.Contains(all, scope) {
-				all = append(all, scope)
-			}
-		}
+		all = append(all, i.cfg.RequestScopes...)
 	}
-	return all
+	return exslices.DeduplicateUnsorted(all)
 }
 
 // Challenge returns the value of the WWW-Authenticate header for an error (RFC 6750, section 3). If

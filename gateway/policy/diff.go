@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 
+	"go.mau.fi/util/exslices"
+
 	"github.com/promptweir/promptweir/config"
 )
 
@@ -48,13 +50,8 @@ func byName(teams []config.Team) map[string]config.Team {
 
 // unionOfNames returns the names of all teams: first the teams of after, then the removed teams.
 func unionOfNames(before, after []config.Team) []string {
-	var names []string
-	for _, t := range slices.Concat(after, before) {
-		if !slices.Contains(names, t.Name) {
-			names = append(names, t.Name)
-		}
-	}
-	return names
+	names := exslices.CastFunc(slices.Concat(after, before), func(t config.Team) string { return t.Name })
+	return exslices.DeduplicateUnsorted(names)
 }
 
 // gateway adds the changes of the auth block and of settings that affect every team.

@@ -61,13 +61,10 @@ func (d *differ) screens(team string, before, after []config.Screen) {
 
 // unlike returns the elements of screens that change or reject prompts and have no equivalent among
 // others.
-func unlike(screens, others []config.Screen) (all []config.Screen) {
-	for _, s := range screens {
-		if s.Action != config.ScreenWarn && !slices.ContainsFunc(others, func(other config.Screen) bool { return alike(s, other) }) {
-			all = append(all, s)
-		}
-	}
-	return all
+func unlike(screens, others []config.Screen) []config.Screen {
+	return slices.DeleteFunc(slices.Clone(screens), func(s config.Screen) bool {
+		return s.Action == config.ScreenWarn || slices.ContainsFunc(others, func(other config.Screen) bool { return alike(s, other) })
+	})
 }
 
 // alike reports whether two blocks have the same action and the same checks. It ignores labels

@@ -235,7 +235,9 @@ func described(name, title, description string) wire.Object {
 
 // unserved reports a part of the file that a prompt cannot have.
 func (p *parser) unserved(line int, format string, args ...any) {
-	p.report.unserved(p.path, line, format, args...)
+	if r := &p.report; len(r.problems) < maxProblems {
+		r.problems = append(r.problems, r.problem(Unserved, p.path, line, "Not part of a prompt", fmt.Sprintf(format, args...)))
+	}
 }
 
 // declarations are the arguments of a prompt.

@@ -146,13 +146,6 @@ func (r *report) at(file string, line int, err error) error {
 	return r.problem(Broken, file, line, "Broken prompt", err.Error())
 }
 
-// unserved reports a part of a file that a prompt cannot have.
-func (r *report) unserved(file string, line int, format string, args ...any) {
-	if len(r.problems) < maxProblems {
-		r.problems = append(r.problems, r.problem(Unserved, file, line, "Not part of a prompt", fmt.Sprintf(format, args...)))
-	}
-}
-
 // keysWithoutEffect is the summary of problems whose detail is a single key. [joinKeys] joins them
 // per folder.
 const keysWithoutEffect = "Keys without effect"

@@ -52,16 +52,9 @@ func isSentinel(value string) bool {
 
 // plainHeader reports whether a header can carry the text unchanged.
 func plainHeader(text string) bool {
+	isOdd := func(r rune) bool { return r < 0x20 && r != '\t' || r > 0x7e }
 	// HTTP drops white space around a value (RFC 9110, section 5.5).
-	if text == "" || strings.Trim(text, " \t") != text {
-		return false
-	}
-	for i := range len(text) {
-		if c := text[i]; (c < 0x20 && c != '\t') || c > 0x7e {
-			return false
-		}
-	}
-	return true
+	return text != "" && strings.Trim(text, " \t") == text && !strings.ContainsFunc(text, isOdd)
 }
 
 // Header returns the first value of a header, or "". The name must be in canonical form, like the constants of this package:
