@@ -28,7 +28,7 @@ type Result struct {
 }
 
 // minLarge is the size in bytes from which writing a result separately is cheaper than copying it.
-const minLarge = 32 << 10
+const minLarge = 8 << 10
 
 // Response is the JSON-RPC response to one request.
 type Response struct {
