@@ -299,7 +299,7 @@ func (n teamNames) check(name string) error {
 	if slices.Contains(n, name) || slices.Contains(n, anyTeam) {
 		return nil
 	}
-	return fmt.Errorf("names a team that no team block declares%s", hclread.Suggest(name, n))
+	return fmt.Errorf("names a team that no team block declares%s", hclread.SuggestOr(name, n, "correct it, or declare the team"))
 }
 
 // checkName reports a label that is not a name or not unique.

@@ -168,10 +168,10 @@ func warnUnused(b *hclread.Block, t Team, separator string) {
 	}
 	starts := namesStartWith(t, separator)
 	for i, inner := range b.Inner("expose") {
-		warnUnusedPatterns(inner, t.Exposes[i], starts, t, separator)
+		warnUnusedPatterns(inner, t.Exposes[i], starts, t)
 	}
 	for i, inner := range b.Inner("hide") {
-		warnUnusedPatterns(inner, t.Hides[i], starts, t, separator)
+		warnUnusedPatterns(inner, t.Hides[i], starts, t)
 	}
 }
 
@@ -193,20 +193,14 @@ func namesStartWith(t Team, separator string) []string {
 }
 
 // warnUnusedPatterns is warnUnused for one rule.
-func warnUnusedPatterns(b *hclread.Block, r Rule, starts []string, t Team, separator string) {
+func warnUnusedPatterns(b *hclread.Block, r Rule, starts []string, t Team) {
 	for i, p := range r.Prompts {
 		isNewName := slices.ContainsFunc(t.Overrides, func(o Override) bool { return o.Name != "" && p.Match(o.Name) })
 		if isNewName || slices.ContainsFunc(starts, p.CanStartWith) {
 			continue
 		}
-		remedy := "."
-		if head, _, hasHead := strings.Cut(p.String(), separator); hasHead {
-			remedy = hclread.Suggest(head+separator, starts)
-		}
-		if remedy == "." {
-			remedy = ", because the names of all the team's prompts start with " + alternatives(starts) + "; correct or remove it."
-		}
-		b.Warning(b.ElementRange("prompts", i), "Pattern matches nothing", "%q matches nothing%s", p, remedy)
+		b.Warning(b.ElementRange("prompts", i), "Pattern matches nothing",
+			"%q matches nothing, because the names of all the team's prompts start with %s; correct or remove it.", p, alternatives(starts))
 	}
 }
 

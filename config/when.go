@@ -187,14 +187,14 @@ func (w *whenChecker) call(n *hclsyntax.FunctionCallExpr) {
 		return
 	}
 	names := slices.Sorted(maps.Keys(w.functions))
+	all := "use one of: " + strings.Join(names, ", ")
 	switch _, isForOthers := hclread.Functions()[n.Name]; {
 	case n.Name == "env" || n.Name == "file":
 		w.Error(n.Range(), "Not in when", "A condition sees prompt and principal only; %s is not available.", n.Name)
 	case isForOthers:
-		w.Error(n.Range(), "Not in when",
-			"%s is not available, because its result can have any size; use one of: %s.", n.Name, strings.Join(names, ", "))
+		w.Error(n.Range(), "Not in when", "%s is not available, because its result can have any size; %s.", n.Name, all)
 	default:
-		w.Error(n.Range(), "Call to unknown function", "There is no function %q in when%s", n.Name, hclread.Suggest(n.Name, names))
+		w.Error(n.Range(), "Call to unknown function", "There is no function %q in when%s", n.Name, hclread.SuggestOr(n.Name, names, all))
 	}
 }
 

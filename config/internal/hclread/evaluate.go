@@ -159,7 +159,7 @@ func friendly(t cty.Type, name string) string {
 	case t == cty.Bool:
 		return "true or false"
 	case t.IsListType():
-		return "a list of strings; write " + name + ` = ["…"], with an element for each`
+		return "a list of strings; write " + name + ` = ["…", "…"], with quotes around each element`
 	default:
 		return "a map of strings; write " + name + ` = { NAME = "…" }`
 	}

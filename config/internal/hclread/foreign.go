@@ -202,7 +202,7 @@ var sentences = map[string]string{ //nolint:gochecknoglobals // a constant table
 	"Missing function name":                           "A function has a name without ::; remove what is before it.",
 	"Missing item separator":                          "An element does not end where it should; write a comma between two, and ] after the last.",
 	"Missing key/value separator":                     `This entry of a map has no value; write NAME = VALUE, and a name with dots or blanks in quotes.`,
-	"Missing newline after argument":                  "The line goes on after the value; write text in quotes and each attribute in a line of its own. In a condition, two values are compared with ==, and two comparisons are joined by && or ||.",
+	"Missing newline after argument":                  "The line goes on after the value; write text in quotes and each attribute in a line of its own. In a condition, two values are compared with ==, contains(LIST, VALUE) searches a list, ! is not, and two comparisons are joined by && or ||.",
 	"Missing newline after block definition":          "The line goes on after the block; write what follows in a line of its own.",
 	"Missing open parenthesis":                        "A function is called with parentheses; write NAME(…).",
 	"Null condition":                                  "What is before the ? is null; write a comparison, such as A == B.",

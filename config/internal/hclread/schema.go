@@ -212,11 +212,9 @@ func (c checker) misplaced(at hcl.Range, name, kind, prefix string, s Schema) {
 		c.Error(at, "Misplaced "+kind, "%s belongs at the top level of %s; move it there.", name, file)
 	case nearest(name, s.Names()) == "" && foreign != "":
 		c.Error(at, "Unknown "+kind, "%s%s does not exist. %s", prefix, name, foreign)
-	case nearest(name, s.Names()) == "":
-		names := strings.Join(slices.Sorted(slices.Values(s.Names())), ", ")
-		c.Error(at, "Unknown "+kind, "%s%s does not exist; there are %s.", prefix, name, names)
 	default:
-		c.Error(at, "Unknown "+kind, "%s%s does not exist%s", prefix, name, Suggest(name, s.Names()))
+		all := "there are " + strings.Join(slices.Sorted(slices.Values(s.Names())), ", ")
+		c.Error(at, "Unknown "+kind, "%s%s does not exist%s", prefix, name, SuggestOr(name, s.Names(), all))
 	}
 }
 
@@ -242,6 +240,14 @@ func Suggest(name string, known []string) string {
 		return "."
 	}
 	return fmt.Sprintf(". Did you mean %q?", best)
+}
+
+// SuggestOr is [Suggest], but ends with a remedy if no known name is near.
+func SuggestOr(name string, known []string, remedy string) string {
+	if nearest(name, known) == "" {
+		return "; " + remedy + "."
+	}
+	return Suggest(name, known)
 }
 
 // Sentence returns the text of an error with a period, unless the text ends a sentence, as with [Suggest].

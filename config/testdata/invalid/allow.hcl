@@ -5,7 +5,7 @@ allow "a" {
   commands = ["npx", "/opt/a/*"]
   hosts    = ["*.internal.example.com", "Exact.example.com"]
 }
-allow "nobody" {}                        # WARNING: Unknown team; "nobody" names a team that no team block declares. The block grants nothing
+allow "nobody" {}                        # WARNING: Unknown team; "nobody" names a team that no team block declares; correct it, or declare the team. The block grants nothing
 allow "c" { env = ["["] }                # ERROR: has a class without a closing "]"
 team "a" {
   upstream "u1" {

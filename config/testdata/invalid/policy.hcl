@@ -30,7 +30,7 @@ team named {
   upstream u { url = "https://u.example.com" }
   expose x {
     prompts = ["u.*"]
-    to      = ["team:named", "team:in"]  # ERROR: "team:in" names a team that no team block declares
+    to      = ["team:named", "team:in"]  # ERROR: "team:in" names a team that no team block declares; correct it, or declare the team
   }
 }
 team "search" {}                         # ERROR: Duplicate name; The team "search" is already defined at testdata/invalid/policy.hcl:5

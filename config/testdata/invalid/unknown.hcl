@@ -16,7 +16,7 @@ allow "a" {
   enviroment = ["*"]                     # ERROR: allow.enviroment does not exist; there are 
   hosts      = ["*"]
 }
-allow "b" { host = ["*"] }               # ERROR: Did you mean "hosts"? # WARNING: Unknown team; "b" names a team that no team block declares.
+allow "b" { host = ["*"] }               # ERROR: Did you mean "hosts"? # WARNING: Unknown team; "b" names a team that no team block declares; correct it, or declare the team.
 team "a" {
   member = []                            # ERROR: team.member does not exist. Did you mean "members"?
   upstream "u" {

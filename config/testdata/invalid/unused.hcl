@@ -29,10 +29,11 @@ team "prefixed" {
   }
   hide "x" {
     prompts = [
-      "biling.wip_*",                    # WARNING: "biling.wip_*" matches nothing. Did you mean "billing."?
+      "biling.wip_*",                    # WARNING: "biling.wip_*" matches nothing, because the names of all the team's prompts start with "billing." or "wiki."
       "wip_*",                           # WARNING: "wip_*" matches nothing
       "billing",                         # WARNING: "billing" matches nothing
       "Billing.x",                       # WARNING: "Billing.x" matches nothing
+      "^billing.*$",                     # WARNING: "^billing.*$" matches nothing, because
       "bil\\*.x",                        # WARNING: matches nothing
       "bi*",
       "billing.x",

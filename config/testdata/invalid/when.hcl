@@ -21,7 +21,7 @@ team "a" {
   expose "4" {
     prompts = ["u.*"]
     to      = ["*"]
-    when    = env("SECRET") == "" || file("x") == "" # ERROR: Not in when; A condition sees prompt and principal only; env # ERROR: Not in when; A condition sees prompt and principal only; file
+    when    = size(prompt.arguments) < 5 || env("SECRET") == "" || file("x") == "" # ERROR: There is no function "size" in when; use one of: can, chomp # ERROR: Not in when; A condition sees prompt and principal only; env # ERROR: Not in when; A condition sees prompt and principal only; file
   }
   expose "5" {
     prompts = ["u.*"]
