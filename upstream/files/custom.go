@@ -105,7 +105,7 @@ func (p *parser) toml(d *document) (*document, error) {
 		if at, ok := errors.AsType[*toml.DecodeError](err); ok {
 			line, _ = at.Position()
 		}
-		return nil, wrong(line, "the file is not TOML: %v", err)
+		return nil, wrong(line, "the file is not TOML, as Gemini CLI's commands are: %v", err)
 	}
 	text, isText := command.Prompt.(string)
 	description, isDescription := command.Description.(string)

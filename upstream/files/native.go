@@ -141,6 +141,8 @@ func (p *parser) setIcons(f field) error {
 
 var (
 	roleLine  = lazily(`^## (user|assistant)[ \t\r]*$`)
+	likeRole  = lazily(`^## (?i:user|assistant):?[ \t\r]*$`)
+	aboveKeys = lazily(`^(?:\s+---|#.*\s+---\s*\n(?:name|title|description|arguments):)`)
 	mediaLine = lazily(`^!\[[^\]]*\]\(([^()<>\s]+)\)[ \t\r]*$`)
 	hasScheme = lazily(`^[A-Za-z][A-Za-z0-9+.-]*:`)
 )
@@ -156,6 +158,10 @@ func (p *parser) nativeText(files []string, text string, line int) error {
 		var role, link []string
 		if strings.HasPrefix(each, "#") || strings.HasPrefix(each, "!") { // test this first, because the expressions are slow
 			role, link = roleLine().FindStringSubmatch(bare), mediaLine().FindStringSubmatch(bare)
+			if role == nil && likeRole().MatchString(bare) {
+				p.report.doubtful(last(files), line, "Heading is text",
+					"a message begins with ## user or ## assistant, in small letters without a colon; write it like that, or another heading")
+			}
 		}
 		var err error
 		switch {
@@ -242,7 +248,7 @@ func (p *parser) nativeBraces(files []string, inner string, line int) (replaced 
 		return true, nil
 	}
 	p.report.doubtful(last(files), line, BracesAreText,
-		"{{%s}} is text, as no argument has this name; declare it under arguments, or write \\{{ if text is meant", wire.Clip(inner, maxQuoted))
+		"{{%s}} is text, as no argument has this name, and there are no conditions or filters; correct it, declare it under arguments, or write \\{{ if text is meant", wire.Clip(inner, maxQuoted))
 	return false, nil
 }
 

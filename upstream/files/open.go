@@ -93,7 +93,7 @@ func (o *opener) read(file string, most int64, check func(string) error, isKind 
 	if err != nil {
 		// If the link leads out of the root, the error must not reveal whether its target exists.
 		if _, inside := o.within.Stat(filepath.FromSlash(file)); isOfSystem(inside) {
-			return nil, fmt.Errorf("cannot read %s: %w", path.Base(file), safefile.Cause(err))
+			return nil, fmt.Errorf("cannot read %s: %w", file, safefile.Cause(err))
 		}
 		return nil, o.outside(file)
 	}
@@ -118,7 +118,7 @@ func (o *opener) read(file string, most int64, check func(string) error, isKind 
 	// path inside the root.
 	content, err := safefile.ReadActual(relative, actual, most, o.within.OpenFile)
 	if err != nil {
-		return nil, fmt.Errorf("cannot read %s: %w", path.Base(file), safefile.Cause(err))
+		return nil, fmt.Errorf("cannot read %s: %w", file, safefile.Cause(err))
 	}
 	return content, nil
 }

@@ -130,8 +130,8 @@ func (p *parser) prompt(texts bool) (prompt *Prompt, err error) {
 	if p.sign.format == "" {
 		p.sign.format = formatIn(d)
 	}
-	if start := strings.TrimLeft(d.text, " \t\r\n"); d.front == "" && start != d.text && strings.HasPrefix(start, "---") {
-		p.report.doubtful(p.path, 1, "Front matter is text", "the front matter begins in the first line of a file; remove the empty lines before it")
+	if d.front == "" && aboveKeys().MatchString(d.text) {
+		p.report.doubtful(p.path, 1, "Front matter is text", "the front matter begins in the first line of a file; move the lines above it below it")
 	}
 	switch isForeign := p.sign.isForeign(); {
 	case !isForeign && d.flaw() != nil:
@@ -199,6 +199,11 @@ func (p *parser) finish(texts bool) (*Prompt, error) {
 	}
 	prompt := &Prompt{Path: p.path, sign: p.sign, body: p.body, Name: p.name, arguments: p.arguments.list, isLine: p.isLine}
 	prompt.compile(p.description, p.text.messages)
+	for i, a := range prompt.arguments {
+		if p.sign.format == config.FormatNative && !slices.ContainsFunc(prompt.segments, func(s segment) bool { return s.gap.isSet && int(s.gap.argument) == i }) {
+			p.report.doubtful(p.path, 0, "Argument not used", "the text has no {{%s}}; write it where the value belongs, or remove the argument", a.name)
+		}
+	}
 	prompt.Text = hashText(p.text.messages, p.arguments.list)
 	if texts {
 		p.meta = wire.Members(p.meta).With(metaText, wire.Quote(prompt.Text)).JSON()

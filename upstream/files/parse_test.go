@@ -105,7 +105,7 @@ _meta:
   com.example/owner: ops
   com.example/nested: { a: [true, null, 1.50, "x"] }
 ---
-Write a report of severity {{severity}} from these notes:
+Write a report of severity {{severity}} with {{count}} from these notes:
 
 {{notes}}
 `
@@ -154,11 +154,11 @@ func TestRender_RefusesWhatIsMissingOrTooLong(t *testing.T) {
 
 func TestParse_LeavesOtherTextAlone(t *testing.T) {
 	for text, want := range map[string]string{
-		`\{{name}} and \{{> x.md}}`:          "{{name}} and {{> x.md}}",
-		"## User\n## assistant: x\n ## user": "## User\n## assistant: x\n ## user",
-		"```\n# {% if x %}\n```":             "```\n# {% if x %}\n```",
-		"a\r\nb\r\n":                         "a\r\nb",
-		"\ufeff\n\ntext":                     "text",
+		`\{{name}} and \{{> x.md}}`:           "{{name}} and {{> x.md}}",
+		"## Users\n## assistant: x\n ## user": "## Users\n## assistant: x\n ## user",
+		"```\n# {% if x %}\n```":              "```\n# {% if x %}\n```",
+		"a\r\nb\r\n":                          "a\r\nb",
+		"\ufeff\n\ntext":                      "text",
 	} {
 		if got := render(t, disk{"a.md": text}.prompt(t, "a.md"), "{}"); len(got) != 1 || got[0] != "user: "+want {
 			t.Errorf("%q gives %q, want %q", text, got, want)
@@ -208,7 +208,7 @@ func TestComplete_OffersTheValuesThatBeginAlike(t *testing.T) {
 	} {
 		upstreamtest.Equal(t, test.want, string(prompt.Complete(test.argument, test.start)), "Complete(%s, %s)", test.argument, test.start)
 	}
-	many := disk{"a.md": "---\narguments: [{name: a, values: [" + strings.Repeat("x, ", 200) + "]}]\n---\nx"}.prompt(t, "a.md")
+	many := disk{"a.md": "---\narguments: [{name: a, values: [" + strings.Repeat("x, ", 200) + "]}]\n---\n{{a}}"}.prompt(t, "a.md")
 	if got := string(many.Complete("a", "")); !strings.HasSuffix(got, `"total":200,"hasMore":true}}`) || strings.Count(got, `"x"`) != 100 {
 		t.Errorf("200 values complete to %s", got)
 	}
