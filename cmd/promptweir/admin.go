@@ -94,7 +94,7 @@ func callAdmin(
 	}
 	if err != nil {
 		return 0, nil, fmt.Errorf("no gateway answers at %s: %s; start the gateway, or name its "+
-			"admin listener with --admin", base, networkProblem(err))
+			"configuration with --config or its admin listener with --admin", base, networkProblem(err))
 	}
 	message := terminal.OneLine(string(text))
 	switch response.StatusCode {

@@ -75,6 +75,9 @@ func (a *app) setConfig(command string, args []string) error {
 	folder := a.config
 	if isKind(folder, 0) {
 		folder = filepath.Join(folder, "..")
+		if left, _ := filepath.Glob(filepath.Join(folder, "teams", "*.hcl")); len(left) > 0 && command != "fmt" && filepath.Base(a.config) == "gateway.hcl" {
+			a.warn("%s does not apply: it is outside of %s. For the whole configuration: promptweir %s %s", left[0], a.config, command, folder)
+		}
 	}
 	above, isPart := filepath.Join(folder, ".."), !isKind(filepath.Join(folder, "gateway.hcl"), 0)
 	if platform := filepath.Join(above, "gateway.hcl"); isPart && isKind(platform, 0) && command != "fmt" {

@@ -55,10 +55,22 @@ func flagError(cmd *cobra.Command, err error) error {
 	cmd.Flags().VisitAll(func(f *pflag.Flag) { known = append(known, f.Name) })
 	name := cmp.Or(unknown.GetSpecifiedShortnames(), unknown.GetSpecifiedName())
 	remedy := strings.Replace(config.Suggest(name, known), `"`, `"--`, 1)
-	if remedy == "." && cmd.Name() == "get" {
+	switch hint := flagHints[cmd.Name()+" "+name]; {
+	case remedy != ".":
+	case hint != "":
+		remedy = "; " + hint
+	case name == "json" && cmd.Flags().Lookup("output") != nil:
+		remedy = "; write -o json"
+	case cmd.Name() == "get":
 		remedy = fmt.Sprintf("; write an argument of the prompt as %s=VALUE", name)
 	}
 	return &usageError{err.Error() + remedy}
+}
+
+// flagHints has a remedy for the flags that people expect of a command.
+var flagHints = map[string]string{
+	"client token": "write --auth, and put the token into PROMPTWEIR_TOKEN", "explain url": "name the configuration with --config",
+	"serve listen": "set listen in the gateway block", "serve port": "set listen in the gateway block",
 }
 
 // The formats of --output.

@@ -92,7 +92,7 @@ func TestReload_SaysWhatIsMissing(t *testing.T) {
 		t.Errorf("the help shows the token: %s", stdout)
 	}
 	refusing.Close()
-	want(exitFailed, "promptweir: no gateway answers at "+refusing.URL+": connection refused; start the gateway, or name its admin listener with --admin", "--config", path)
+	want(exitFailed, "promptweir: no gateway answers at "+refusing.URL+": connection refused; start the gateway, or name its configuration with --config or its admin listener with --admin", "--config", path)
 	want(exitUsage, "use an http or https URL", "--admin", "localhost:8081")
 }
 

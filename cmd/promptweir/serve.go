@@ -92,9 +92,7 @@ auth block, the client's principal comes from --as, or from the bearer token in 
 			return err
 		},
 	}
-	command.Flags().StringVar(&as, "as", "",
-		"serve the client as `PRINCIPAL`, for example user:alice,group:payments")
-	completeFlag(command, "as", a.completePrincipal)
+	addPrincipal(command, a, &as, "serve the client as `PRINCIPAL`, for example user:alice,group:payments")
 	addEnvFile(command)
 	return command
 }

@@ -238,8 +238,7 @@ type principalFlags struct{ as, claims string }
 
 // addTo declares the flags. usage describes --as, whose values are completed from the configuration.
 func (p *principalFlags) addTo(command *cobra.Command, a *app, usage string) {
-	command.Flags().StringVar(&p.as, "as", "", usage)
-	completeFlag(command, "as", a.completePrincipal)
+	addPrincipal(command, a, &p.as, usage)
 	command.Flags().StringVar(&p.claims, "claims", "",
 		"with --as, the claims of its token, a `JSON` object; without them, rules that read claims are undecided")
 }
@@ -259,6 +258,17 @@ func (p *principalFlags) principal(cfg *config.Config) (*policy.Principal, error
 		return nil, &usageError{"--as: " + err.Error()}
 	}
 	return &principal, nil
+}
+
+// addPrincipal declares the flag --as. Several of them are one principal.
+func addPrincipal(command *cobra.Command, a *app, as *string, usage string) {
+	command.Flags().Func("as", usage, func(value string) error {
+		if !strings.Contains(","+*as+",", ","+value+",") { // completion parses the flags twice
+			*as = strings.TrimPrefix(*as+","+value, ",")
+		}
+		return nil
+	})
+	completeFlag(command, "as", a.completePrincipal)
 }
 
 // anyProtocol lets both sides negotiate the newest common revision.
@@ -288,7 +298,7 @@ func connectError(ctx context.Context, server config.Upstream, err error) error 
 		if server.Headers != nil {
 			_, details, _ := strings.Cut(cause.Problem, " (")
 			cause.Problem = "it refuses your token (" + details
-			cause.Remedy = "pass another with --token, or in PROMPTWEIR_TOKEN for the address in PROMPTWEIR_URL"
+			cause.Remedy = "pass another with --token, without the word Bearer, or in PROMPTWEIR_TOKEN for the address in PROMPTWEIR_URL"
 		}
 	case client.NothingThere, client.WebPage, client.NotMCP:
 		u, _ := url.Parse(server.URL) // it was formatted from a URL

@@ -90,13 +90,13 @@ func (y *syncer) check(ctx context.Context) error {
 		return err
 	}
 	y.source = sourceOf(u)
-	if prompter := terminal.NewPrompter(y.query.app.in); len(y.to) == 0 && prompter != nil {
-		answer, err := prompter.Choose(ctx, "Write for which clients ("+strings.Join(syncdir.Names(), ",")+")?")
-		if err != nil {
+	names := strings.Join(y.to, ",")
+	if prompter := terminal.NewPrompter(y.query.app.in); names == "" && prompter != nil {
+		if names, err = prompter.Choose(ctx, "Write for which clients ("+strings.Join(syncdir.Names(), ",")+")?"); err != nil {
 			return err
 		}
-		y.to = strings.FieldsFunc(answer, func(r rune) bool { return r == ',' || r == ' ' })
 	}
+	y.to = strings.FieldsFunc(names, func(r rune) bool { return r == ',' || r == ' ' })
 	if len(y.to) == 0 {
 		return &usageError{"sync needs the clients to write for: --to " + strings.Join(syncdir.Names(), ",")}
 	}

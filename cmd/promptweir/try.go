@@ -173,7 +173,7 @@ func (t *trial) add(path string) error {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return &usageError{path + ": no such file or folder; name Markdown files, a folder of " +
-			"them, a client's file or a URL"}
+			"them, a client's file or a URL that begins with http:// or https://"}
 	case err != nil:
 		return err
 	case info.IsDir():

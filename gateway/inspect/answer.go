@@ -230,6 +230,9 @@ func guess(s *snapshot.Snapshot, name string) string {
 	entries := s.Catalog.Entries()
 	for _, entry := range entries[:min(len(entries), maxGuesses)] {
 		all = append(all, entry.Name)
+		if strings.HasSuffix(entry.Name, s.Config.Gateway.Separator+name) {
+			return config.Suggest(entry.Name, all)
+		}
 		if rest, ok := strings.CutPrefix(entry.Name, head); ok {
 			beside = append(beside, rest)
 		}
