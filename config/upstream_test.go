@@ -26,16 +26,16 @@ func TestAddress_MasksSensitiveParts(t *testing.T) {
 
 // Neither column has a default: a contributor decides about both.
 func TestUpstream_HasBothColumnsOfEachAttribute(t *testing.T) {
-	list := ""
+	var list []string
 	for _, a := range newUpstream().table(nil, reach{}) {
 		if a.Files != serversOnly && a.Files != filesToo || a.Connection != newConnection && a.Connection != keepsConnection {
 			t.Errorf("%s: write row(serversOnly or filesToo, newConnection or keepsConnection, …)", a.Name)
 		}
 		if a.Files == filesToo && a.Name != "files" {
-			list += ", `" + a.Name + "`"
+			list = append(list, "`"+a.Name+"`")
 		}
 	}
-	if want := "Goes with" + list[1:] + " only."; !strings.Contains(strings.ReplaceAll(fileText(t, "README.md"), " and `", ", `"), want) {
+	if want := "Goes with " + strings.Join(list, ", ") + " only."; !strings.Contains(strings.ReplaceAll(fileText(t, "README.md"), " and `", ", `"), want) {
 		t.Errorf("the meaning of files in the table of upstream has no %q", want)
 	}
 }

@@ -191,7 +191,10 @@ func joinKeys(problems []Problem) (joined []Problem) {
 }
 
 // BracesAreText and MisspeltKey are the summaries of problems that are probably mistakes.
-const BracesAreText, MisspeltKey = "Braces are text", "Misspelt key"
+const (
+	BracesAreText = "Braces are text"
+	MisspeltKey   = "Misspelt key"
+)
 
 // doubtful reports a part of a file that has another effect than its author probably meant.
 func (r *report) doubtful(file string, line int, summary, format string, args ...any) {
