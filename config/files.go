@@ -233,7 +233,7 @@ func parsePathPattern(s string) (PathPattern, error) {
 	case names[0] == "":
 		return PathPattern{}, errors.New(`starts with a slash; write it relative to the folder of this file, like "prompts/**/*.md"`)
 	case slices.Contains(names, "..") || slices.Contains(names, "."):
-		return PathPattern{}, errors.New(`contains "." or ".."; write the path below the folder of this file, without either, and move prompts from elsewhere there`)
+		return PathPattern{}, errors.New(`contains "." or ".."; write a path relative to the folder of this file without them, and move prompts from other folders into it`)
 	case !IsPromptFile(s):
 		return PathPattern{}, errors.New(`does not end in ".md"; prompts are Markdown files: write it like "prompts/**/*.md"`)
 	case strings.HasSuffix(s, ".toml") && !strings.Contains("/"+s, "/commands/"):

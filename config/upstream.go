@@ -192,8 +192,8 @@ func newUpstream() *Upstream {
 // Each [row] of an upstream has one of the first two values, and one of the last two.
 const serversOnly, filesToo, newConnection, keepsConnection = 1, 2, 3, 4
 
-// row returns an attribute of an upstream. files tells whether it has an effect on prompts from files, connection
-// whether the old connection can serve a new value.
+// row returns an attribute of an upstream. files is filesToo if the attribute affects prompts from files. connection
+// is keepsConnection if the connection can stay when the attribute changes.
 func row(files, connection int, a hclread.Attribute) hclread.Attribute {
 	a.Files, a.Connection = files, connection
 	return a

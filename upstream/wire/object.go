@@ -212,9 +212,9 @@ func (o Object) WithText(name, text string) Object {
 	return o.With(name, Quote(text))
 }
 
-// WithTrue is [Object.With] for a member that is true, which it leaves out if is is false.
-func (o Object) WithTrue(name string, is bool) Object {
-	if !is {
+// WithTrue is [Object.With] for a flag: it adds the value true, or nothing if the flag is false.
+func (o Object) WithTrue(name string, flag bool) Object {
+	if !flag {
 		return o
 	}
 	return o.With(name, jsontext.Value("true"))

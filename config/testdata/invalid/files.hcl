@@ -14,7 +14,7 @@ team "docs" {
     files = [
       "",                                  # ERROR: "" is empty
       "/etc/*.md",                         # ERROR: "/etc/*.md" starts with a slash; write it relative to the folder of this file
-      "../other/*.md",                     # ERROR: contains "." or ".."; write the path below the folder of this file, without either
+      "../other/*.md",                     # ERROR: contains "." or ".."; write a path relative to the folder of this file without them
       "./*.md",                            # ERROR: contains "." or ".."
       "prompts/**",                        # ERROR: does not end in ".md"; prompts are Markdown files
       "prompts/*.toml",                    # ERROR: ends in ".toml" for files that are not Gemini CLI's commands; write it like ".gemini/commands/**/*.toml"
