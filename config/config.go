@@ -77,7 +77,7 @@ type Place struct {
 	Line int
 }
 
-// String returns a location as FILE:LINE, or as FILE if Line is 0.
+// String returns a location as FILE:LINE, or as FILE if Line is 0. The zero Place becomes "".
 func (p Place) String() string {
 	if p.Line == 0 {
 		return p.File

@@ -82,14 +82,6 @@ func (c *liveCheck) diagnostic() config.Diagnostic {
 	return d
 }
 
-// locationOf returns the location of a block, or "" for a default.
-func locationOf(p config.Place) string {
-	if p == (config.Place{}) {
-		return ""
-	}
-	return p.String()
-}
-
 // checkedUpstream is the state of an upstream after its first list.
 type checkedUpstream struct {
 	admin.UpstreamHealth
@@ -213,14 +205,14 @@ func checkSnapshot(s *snapshot.Snapshot) (checks []liveCheck) {
 	}
 	cfg := &s.Config.Gateway
 	if n := len(s.Catalog.Entries()); n > cfg.PageSize {
-		checks = append(checks, checked("pages", checkWarning, locationOf(cfg.Place),
+		checks = append(checks, checked("pages", checkWarning, cfg.Place.String(),
 			"a caller who sees all %d prompts gets several pages of %d, and these clients read "+
 				"only the first: %s; raise page_size in the gateway block, or expose fewer prompts", n,
 			cfg.PageSize, clients.FirstPageOnly()))
 	}
 	if host, _, err := net.SplitHostPort(cfg.Listen); err == nil && len(cfg.CursorKeys) == 0 &&
 		!config.IsLoopback(host) {
-		checks = append(checks, checked("cursor_keys", checkWarning, locationOf(cfg.Place),
+		checks = append(checks, checked("cursor_keys", checkWarning, cfg.Place.String(),
 			"cursor_keys is not set in the gateway block: replicas, and the gateway after a restart, refuse each other's "+
 				"cursors and sessions; make one with: openssl rand -base64 32"))
 	}
@@ -251,7 +243,7 @@ func checkStore(ctx context.Context, cfg *config.Config, sealer *seal.Sealer) []
 func checkListeners(ctx context.Context, cfg *config.Config) []liveCheck {
 	isRunning := isAdminListener(ctx, "http://"+cfg.Admin.Listen)
 	check := func(block, address string, place config.Place) liveCheck {
-		location := locationOf(place)
+		location := place.String()
 		listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
 		switch {
 		case err == nil:

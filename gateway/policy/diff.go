@@ -324,15 +324,7 @@ type Change struct {
 type differ struct{ changes []Change }
 
 func (d *differ) add(sign Sign, place config.Place, text string, args ...any) {
-	d.changes = append(d.changes, Change{sign, ruleAt(place), fmt.Sprintf(text, args...)})
-}
-
-// ruleAt returns a location as PATH:LINE, or "" for the zero Place.
-func ruleAt(place config.Place) string {
-	if place == (config.Place{}) {
-		return ""
-	}
-	return place.String()
+	d.changes = append(d.changes, Change{sign, place.String(), fmt.Sprintf(text, args...)})
 }
 
 // ownerOf returns "of team …", or "of the gateway" if team is empty, for the text of a change or step.
