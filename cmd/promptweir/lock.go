@@ -92,12 +92,12 @@ func (l *lockFlags) lock(ctx context.Context) error {
 		return err
 	}
 	return l.lists.evaluate(ctx, cfg, func(s *snapshot.Snapshot) error {
-		after := l.merged(before, s)
-		names := exslices.CastFunc(slices.Concat(before, after), func(p config.LockedPrompt) string { return p.Name })
+		listed := inspect.Lock(s)
+		names := exslices.CastFunc(slices.Concat(before, listed), func(p config.LockedPrompt) string { return p.Name })
 		if err := l.filter.check(names); err != nil {
 			return err
 		}
-		after = l.selected(before, after, s)
+		after := l.updated(before, listed, s)
 		changes := config.DiffLocks(before, after)
 		l.printDifferences(s)
 		if l.diff {
@@ -137,35 +137,25 @@ func (l *lockFlags) isWanted(ctx context.Context, changes []config.LockChange) (
 	return prompter.Confirm(ctx, "Approve "+terminal.Count(len(changes), "change")+"?")
 }
 
-// selected returns the new lock: the prompts that the filter includes come from after, all others from
-// before.
-func (l *lockFlags) selected(before, after config.Lock, s *snapshot.Snapshot) config.Lock {
-	isSelected := func(p config.LockedPrompt) bool {
-		i, known := s.Index(p.Upstream)
-		return known && l.filter.includes(p.Name, s.Upstreams[i].Team) || l.filter.includes(p.Name, "")
-	}
-	before = slices.DeleteFunc(slices.Clone(before), isSelected)
-	after = slices.DeleteFunc(after, func(p config.LockedPrompt) bool { return !isSelected(p) })
-	return config.NewLock(slices.Concat(before, after))
-}
-
-// merged returns the lock for the current lists. If the list of an upstream is unknown, the upstream's
-// approved definitions stay.
-func (l *lockFlags) merged(before config.Lock, s *snapshot.Snapshot) config.Lock {
+// updated returns the new lock: the prompts that the filter includes come from listed, all others from
+// before. If the list of an upstream is unknown, the upstream's approved definitions stay.
+func (l *lockFlags) updated(before, listed config.Lock, s *snapshot.Snapshot) config.Lock {
 	unlisted := s.Unlisted()
 	if len(unlisted) > 0 {
 		fmt.Fprintf(l.app.err,
 			"promptweir: the prompts of %s are not known, so their approved definitions stay\n",
 			strings.Join(unlisted, ", "))
 	}
-	listed := inspect.Lock(s)
-	all := slices.Clone(listed)
-	for _, prompt := range before {
-		if slices.Contains(unlisted, prompt.Upstream) && len(listed.Named(prompt.Name)) == 0 {
-			all = append(all, prompt)
-		}
+	isSelected := func(p config.LockedPrompt) bool {
+		i, known := s.Index(p.Upstream)
+		return known && l.filter.includes(p.Name, s.Upstreams[i].Team) || l.filter.includes(p.Name, "")
 	}
-	return config.NewLock(all)
+	kept := slices.DeleteFunc(slices.Clone(before), func(p config.LockedPrompt) bool {
+		isKnown := !slices.Contains(unlisted, p.Upstream) || len(listed.Named(p.Name)) > 0
+		return isSelected(p) && isKnown
+	})
+	approved := slices.DeleteFunc(slices.Clone(listed), func(p config.LockedPrompt) bool { return !isSelected(p) })
+	return config.NewLock(slices.Concat(kept, approved))
 }
 
 // printDifferences warns of prompts whose upstreams have different definitions, because a lock has one
