@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -219,12 +220,9 @@ func (d *diffFlags) listsOfBoth(
 			listsAfter[name] = list
 		}
 	}
-	for name, list := range listsAfter { // the server may have answered only for the new configuration
-		if _, ok := listsBefore[name]; !ok {
-			listsBefore[name] = list
-		}
-	}
-	return listsBefore, listsAfter, nil
+	lists := maps.Clone(listsAfter) // the server may have answered only for the new configuration
+	maps.Copy(lists, listsBefore)
+	return lists, listsAfter, nil
 }
 
 func (d *diffFlags) listsOf(ctx context.Context, cfg *config.Config, path string) (lists snapshot.Lists, err error) {
