@@ -167,15 +167,18 @@ func (a allowed) team(name string) *grants {
 
 // AllowEnv implements [hclread.Access].
 func (g *grants) AllowEnv(name string) error {
-	switch {
-	case g == nil:
-		return nil
-	case g.reserved.Env[name]: // no grant overrides this
+	if g != nil && g.reserved.Env[name] { // no grant overrides this
 		return errReserved(fmt.Sprintf("The environment variable %q", name))
-	case !matchesAny(g.patterns["env"], name):
-		return g.refusal("environment variable", fmt.Sprintf("%q", name), "env")
 	}
-	return nil
+	return g.allow("environment variable", "env", hclread.Text{Value: name})
+}
+
+// allow checks a value against the patterns of an attribute. kind names the value in the error.
+func (g *grants) allow(kind, attribute string, value hclread.Text) error {
+	if g == nil || matchesAny(g.patterns[attribute], value.Value) {
+		return nil
+	}
+	return g.refusal(kind, value.String(), attribute)
 }
 
 // AllowFile implements [hclread.Access].
@@ -209,14 +212,6 @@ func withoutLinks(path string) string {
 	return path
 }
 
-// allowCommand checks the first element of command as it is written.
-func (g *grants) allowCommand(command hclread.Text) error {
-	if g == nil || matchesAny(g.patterns["commands"], command.Value) {
-		return nil
-	}
-	return g.refusal("command", command.String(), "commands")
-}
-
 // allowDir checks the working folder at path. The path needs no grant if it is inside folder, which
 // contains the team's file. The error quotes written, the path in the block.
 func (g *grants) allowDir(folder, path string, written hclread.Text) error {
@@ -232,27 +227,6 @@ func (g *grants) allowResolvedDir(folder, path string, written hclread.Text) err
 		return nil
 	}
 	return g.refusal("folder", written.String(), "dirs")
-}
-
-// allowHost checks a host, which must be in lower case. The error contains the host only if the URL is not
-// sensitive.
-func (g *grants) allowHost(host string, url hclread.Text) error {
-	if g == nil || matchesAny(g.patterns["hosts"], host) {
-		return nil
-	}
-	name := fmt.Sprintf("%q", host)
-	if url.Sensitive {
-		name = masked
-	}
-	return g.refusal("host", name, "hosts")
-}
-
-// allowAudience checks an audience other than the server's URL.
-func (g *grants) allowAudience(written hclread.Text) error {
-	if g == nil || matchesAny(g.patterns["audiences"], written.Value) {
-		return nil
-	}
-	return g.refusal("audience", written.String(), "audiences")
 }
 
 // HostGrant is the kind of grant by which a team may use a host. It decides whether DNS answers for the host

@@ -109,7 +109,7 @@ func (a *Assertion) decodeAudience(b *hclread.Block, url string, r reach) {
 	}
 	err := checkAudience(t.Value)
 	if err == nil && t.Value != url {
-		err = r.allowAudience(t)
+		err = r.allow("audience", "audiences", t)
 	}
 	if err != nil {
 		b.Invalid("audience", t, err)

@@ -124,7 +124,7 @@ func decodeCommand(b *hclread.Block, u *Upstream, r reach) {
 	default:
 		warnOfLine(b, words)
 		// Teams may choose any arguments. See allow in README.md.
-		if err := r.allowCommand(words[0]); err != nil {
+		if err := r.allow("command", "commands", words[0]); err != nil {
 			b.Invalid("command", words[0], err)
 		}
 	}

@@ -34,7 +34,7 @@ func (r reach) checkHost(b *hclread.Block, t hclread.Text, u *url.URL) error {
 	} else if own := r.listeners.find(host, port); own != "" {
 		b.Error(t.At, "Upstream not reachable", "This is the gateway's own %s; give the address of the upstream.", own)
 	}
-	return r.allowHost(host, t)
+	return r.allow("host", "hosts", hclread.Text{Value: host, Sensitive: t.Sensitive})
 }
 
 // find returns the attribute of the listener at an address, or "" if there is none.
