@@ -123,9 +123,13 @@ func Visit[T hclsyntax.Node](expr hclsyntax.Node, visit func(T)) {
 	})
 }
 
-// Redact returns a diagnostic without the values that HCL attaches to it. If the expression is sensitive, it also
-// replaces a detail that may quote a value.
+// Redact returns a diagnostic with a remedy and without the values that HCL attaches to it. If the expression is
+// sensitive, it also replaces a detail that may quote a value.
 func Redact(d *hcl.Diagnostic, isSensitive bool) *hcl.Diagnostic {
+	return withRemedy(redact(d, isSensitive))
+}
+
+func redact(d *hcl.Diagnostic, isSensitive bool) *hcl.Diagnostic {
 	redacted := &hcl.Diagnostic{Severity: d.Severity, Summary: d.Summary, Detail: d.Detail, Subject: d.Subject, Context: d.Context}
 	if call, ok := hcl.DiagnosticExtra[hclsyntax.FunctionCallDiagExtra](d); ok && call.FunctionCallError() != nil {
 		if p, ok := errors.AsType[*DiagnosticError](call.FunctionCallError()); ok {

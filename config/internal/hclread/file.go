@@ -2,7 +2,6 @@ package hclread
 
 import (
 	"slices"
-	"strings"
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
@@ -58,17 +57,8 @@ func (f *File) parse(names attributeNames, isLock bool, report *Reporter) {
 
 func (f *File) parseBlocks(names attributeNames, r *Reporter) {
 	file, diags := hclsyntax.ParseConfig(f.Content, f.Path, hcl.InitialPos)
-	reported := diags
-	if i := slices.IndexFunc(diags, func(d *hcl.Diagnostic) bool { return strings.Contains(d.Detail, "Curly quotes") }); i >= 0 {
-		curly := *diags[i]
-		curly.Detail = `This is a curly quote; write " in its place, and in the place of all others of the file.`
-		reported = hcl.Diagnostics{&curly} // the other errors follow from it
-	}
-	if i := slices.IndexFunc(reported, func(d *hcl.Diagnostic) bool { return d.Summary == summaryUnclosed }); i >= 0 {
-		reported = reported[:i+1] // after an unclosed text, the parser misreads the following texts
-	}
-	for _, d := range causes(reported) {
-		r.Report(names.locate(explainSyntax(d, f.Content), f.Content))
+	for _, d := range causes(diags) {
+		r.Report(names.locate(withRemedy(explainSyntax(d, f.Content)), f.Content))
 	}
 	f.nav = file.Nav
 	if body, ok := file.Body.(*hclsyntax.Body); ok {
@@ -77,22 +67,22 @@ func (f *File) parseBlocks(names attributeNames, r *Reporter) {
 	}
 }
 
-// causes removes the diagnostics that are consequences of another one: of a diagnostic about text that is not UTF-8,
-// or about an unknown character or operator in the same line.
-func causes(diags hcl.Diagnostics) hcl.Diagnostics {
-	lexical := map[int]*hcl.Diagnostic{} // by line
+// causes removes the diagnostics that follow from another one. The lexer's diagnostics come first.
+func causes(diags hcl.Diagnostics) (all hcl.Diagnostics) {
+	misread := map[int]bool{} // the lines with an unknown character or operator
 	for _, d := range diags {
-		switch {
-		case d.Summary == "Invalid character encoding":
+		switch line := d.Subject.Start.Line; {
+		case d.Summary == "Invalid character encoding" || isCurly(d): // all others follow
 			return hcl.Diagnostics{d}
-		case d.Subject == nil || lexical[d.Subject.Start.Line] != nil:
-		case d.Summary == "Invalid character" || d.Summary == "Unsupported operator":
-			lexical[d.Subject.Start.Line] = d
+		case misread[line]:
+		case d.Summary == summaryUnclosed: // the parser misreads the following texts
+			return append(all, d)
+		default:
+			misread[line] = d.Summary == "Invalid character" || d.Summary == "Unsupported operator"
+			all = append(all, d)
 		}
 	}
-	return slices.DeleteFunc(slices.Clone(diags), func(d *hcl.Diagnostic) bool {
-		return d.Subject != nil && lexical[d.Subject.Start.Line] != nil && lexical[d.Subject.Start.Line] != d
-	})
+	return all
 }
 
 // hideSecrets keeps secret attributes at any level out of diagnostics.

@@ -47,23 +47,28 @@ const (
 func explainSyntax(d *hcl.Diagnostic, content []byte) *hcl.Diagnostic {
 	explained := *d
 	switch {
+	case isCurly(d):
+		explained.Detail = `This is a curly quote; write " in its place, and in the place of all others of the file.`
 	case d.Summary == summaryUnclosed:
 		explained.Summary = "Missing quote"
 		explained.Detail = `The text does not end in its line; write the missing ", or \n for a line break.`
-	case d.Summary == summaryNoBrace && d.Subject != nil:
-		explained.Detail, explained.Subject = "There is no closing brace for this block.", unclosedBrace(content, d.Subject)
-	case d.Summary == "Extra characters after interpolation expression" && d.Subject != nil:
+	case d.Summary == summaryNoBrace:
+		explained.Detail, explained.Subject = "There is no closing brace for this block. Write the missing }.", unclosedBrace(content, d.Subject)
+	case d.Summary == "Extra characters after interpolation expression":
 		begin := bytes.LastIndex(content[:d.Subject.Start.Byte], []byte("${"))
 		if remedy := instead(content, begin); remedy != "" {
 			explained.Summary, explained.Detail = summaryVariables, remedy
 		}
-	case d.Subject != nil && d.Subject.Start.Line == 1 && bytes.HasPrefix(bytes.TrimSpace(content), []byte("{")):
+	case d.Subject.Start.Line == 1 && bytes.HasPrefix(bytes.TrimSpace(content), []byte("{")):
 		explained.Summary, explained.Context = "JSON instead of HCL", nil // quote only the first line
 		explained.Detail = "A configuration is written in HCL. If this is an MCP client's configuration, promptweir " +
 			"import FILE turns it into a team's file."
 	}
 	return &explained
 }
+
+// isCurly reports whether a diagnostic is about a curly quote.
+func isCurly(d *hcl.Diagnostic) bool { return strings.Contains(d.Detail, "Curly quotes") }
 
 // unclosedBrace returns the first opening brace whose counterpart is indented less, and so belongs to an outer block.
 // If there is no such brace, it returns otherwise.
@@ -93,20 +98,16 @@ var lineName = Lazily(`^\s*"?([A-Za-z_][A-Za-z0-9_-]*)`)
 
 // locate adds the name at the beginning of the line to a syntax error, because its line is not quoted.
 func (names attributeNames) locate(d *hcl.Diagnostic, content []byte) *hcl.Diagnostic {
-	if d.Subject == nil {
-		return d
-	}
 	begin := bytes.LastIndexByte(content[:d.Subject.Start.Byte], '\n') + 1
 	match := lineName().FindSubmatch(content[begin:])
-	// Only names of attributes and blocks are quoted: any other word may be part of a secret.
 	if match == nil {
 		return d
 	}
-	if _, isKnown := names[string(match[1])]; !isKnown {
-		return d
-	}
 	located := *d
-	located.Detail += fmt.Sprintf(" The line begins with %s.", match[1])
+	// Only names of attributes and blocks are quoted: any other word may be part of a secret.
+	if _, isKnown := names[string(match[1])]; isKnown {
+		located.Detail += fmt.Sprintf(" The line begins with %s.", match[1])
+	}
 	return &located
 }
 
@@ -147,7 +148,7 @@ func instead(content []byte, at int) string {
 // remedies complete diagnostics of HCL. Each remedy is for diagnostics that have its summary, and whose detail
 // contains its detail.
 var remedies = []struct{ summary, detail, remedy string }{ //nolint:gochecknoglobals // a constant table
-	{summaryNoBrace, "", "Write the missing }."},
+
 	{"Invalid block definition", "must not be used when defining a block", "Remove the equals sign."},
 	{"Invalid block definition", "must have block content", "If it is an attribute, write an equals sign: name = value."},
 	{"Invalid block definition", "Either a quoted", `Write NAME "LABEL" { … }.`},
@@ -223,17 +224,13 @@ var sentences = map[string]string{ //nolint:gochecknoglobals // a constant table
 
 // withRemedy adds a remedy to a diagnostic that lacks one.
 func withRemedy(d *hcl.Diagnostic) *hcl.Diagnostic {
+	helpful := *d
 	if sentence := sentences[d.Summary]; sentence != "" {
-		helpful := *d
-		_, located, isLocated := strings.Cut(d.Detail, " The line begins with ")
-		if helpful.Detail = sentence; isLocated {
-			helpful.Detail += " The line begins with " + located
-		}
+		helpful.Detail = sentence
 		return &helpful
 	}
 	for _, r := range remedies {
 		if d.Summary == r.summary && strings.Contains(d.Detail, r.detail) {
-			helpful := *d
 			helpful.Detail += " " + r.remedy
 			return &helpful
 		}

@@ -61,7 +61,6 @@ func (r *Reporter) Unplaced(summary, detail string, args ...any) {
 // Report adds a diagnostic, unless its file has too many. The diagnostic must not contain a
 // sensitive value.
 func (r *Reporter) Report(d *hcl.Diagnostic) {
-	d = withRemedy(d)
 	if r.seen == nil {
 		r.seen, r.errorsAt = map[kind]int{}, map[string][]int{}
 	}
