@@ -181,16 +181,16 @@ func (r Report) Write(w io.Writer, width uint, color bool) error {
 }
 
 func (r Report) text(d *hcl.Diagnostic, width uint, color bool) string {
-	severity, begin, highlight, end := "Error", "\x1b[31m", "\x1b[1;4m", "\x1b[0m"
+	severity, begin, end := "Error", "\x1b[31m", "\x1b[0m"
 	if d.Severity == hcl.DiagWarning {
 		severity, begin = "Warning", "\x1b[33m"
 	}
 	if !color {
-		begin, highlight, end = "", "", ""
+		begin, end = "", ""
 	}
 	text := fmt.Sprintf("%s%s%s: %s\n\n", begin, severity, end, Printable(d.Summary))
 	if d.Subject != nil {
-		text += r.quote(d, highlight, end)
+		text += r.quote(d)
 	}
 	detail := Printable(d.Detail)
 	if width > 0 {
@@ -208,7 +208,7 @@ type quotedLine string
 // quote returns the location of a diagnostic as FILE:LINE:COLUMN, the name of the block around it, and its
 // lines with a mark below the column. A diagnostic for a whole line has no column and no mark. Lines that
 // are too long or may contain a secret are replaced by the reason.
-func (r Report) quote(d *hcl.Diagnostic, highlight, end string) string {
+func (r Report) quote(d *hcl.Diagnostic) string {
 	at := d.Subject
 	place, column := fmt.Sprintf("  on %s:%d", Printable(at.Filename), at.Start.Line), fmt.Sprintf(":%d", at.Start.Column)
 	switch line, isFinding := d.Extra.(quotedLine); {
@@ -233,19 +233,14 @@ func (r Report) quote(d *hcl.Diagnostic, highlight, end string) string {
 	begin, isWhole := lines.start, true
 	for line := range bytes.Lines(content[lines.start:lines.end]) {
 		text := string(bytes.TrimRight(line, "\r\n"))
-		inLine := func(offset int) int { return min(max(offset-begin, 0), len(text)) }
-		from, to := inLine(at.Start.Byte), inLine(max(at.Start.Byte, at.End.Byte))
-		before, marked, after := Printable(text[:from]), Printable(text[from:to]), Printable(text[to:])
-		switch {
-		case text == "":
-		case marked == "":
-			fmt.Fprintf(&quoted, "%4d: %s%s\n", number, before, after)
-		default:
-			fmt.Fprintf(&quoted, "%4d: %s%s%s%s%s\n", number, before, highlight, marked, end, after)
+		if text != "" {
+			fmt.Fprintf(&quoted, "%4d: %s\n", number, Printable(text))
 		}
-		if number == at.Start.Line && before+after != "" {
+		from := min(max(at.Start.Byte-begin, 0), len(text))
+		to := min(max(at.End.Byte-begin, from), len(text))
+		if number == at.Start.Line && to-from < len(text) {
 			isWhole = false
-			fmt.Fprintf(&quoted, "      %s%s\n", blanks(before), strings.Repeat("^", max(utf8.RuneCountInString(marked), 1)))
+			fmt.Fprintf(&quoted, "      %s%s\n", blanks(text[:from]), strings.Repeat("^", max(utf8.RuneCountInString(text[from:to]), 1)))
 		}
 		begin, number = begin+len(line), number+1
 	}
