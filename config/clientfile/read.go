@@ -38,14 +38,6 @@ type input struct {
 	fallback    *string
 }
 
-// note returns the description for the comment about the input's variable.
-func (i input) note() string {
-	if i.description == "" {
-		return "asked for by the client"
-	}
-	return i.description
-}
-
 // read returns the servers and the inputs of a file. It looks in each member in which a client may store servers.
 func read(f File) (clientConfig, error) {
 	root, err := parse(f.Content)

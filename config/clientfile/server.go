@@ -119,7 +119,9 @@ func (b *block) workingFolder(t *translator, folder string) {
 		b.comments = append(b.comments, "Not imported: cwd, as there is no folder "+folder+" on this machine.")
 		return
 	}
-	b.set("dir", t.value("", folder))
+	var e expression
+	t.template(&e, "", folder)
+	b.set("dir", e.String())
 }
 
 // remote translates a server with an address.

@@ -48,15 +48,16 @@ type Machine struct {
 // The same server in two files becomes one upstream. If machine is not nil, it leaves out servers that need
 // an unset variable or a missing folder.
 func Team(team string, files []File, machine *Machine) (*Made, error) {
-	check, err := newChecker(team, machine)
-	if err != nil {
-		return nil, err
-	}
 	v := &variables{secrets: map[string]string{}, notes: map[string]string{}, referenced: map[string]bool{
 		"PATH": true, "HOME": true, "USER": true, "SHELL": true, "LANG": true, "TMPDIR": true, "TEMP": true, "PWD": true,
 	}}
+	check := &checker{name: team, skipDirs: machine == nil}
 	if machine != nil {
+		check.gateway = machine.Gateway
 		v.ofFile = " of the client's file" // does not collide, because no variable of a client's file has spaces
+	}
+	if err := check.load(check.team(nil)); err != nil { // the name of the team is not valid
+		return nil, fmt.Errorf("team %q: %w", team, err)
 	}
 	var names []string
 	var blocks []*block
@@ -196,18 +197,6 @@ func (v *variables) needed(blocks []*block) string {
 type checker struct {
 	name, gateway string
 	skipDirs      bool // see [config.Options]
-}
-
-// newChecker returns an error if the name of the team is not valid.
-func newChecker(team string, machine *Machine) (*checker, error) {
-	c := &checker{name: team, skipDirs: machine == nil}
-	if machine != nil {
-		c.gateway = machine.Gateway
-	}
-	if err := c.load(c.team(nil)); err != nil {
-		return nil, fmt.Errorf("team %q: %w", team, err)
-	}
-	return c, nil
 }
 
 // team returns the team's block with the blocks of its servers.

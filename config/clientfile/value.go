@@ -1,6 +1,7 @@
 package clientfile
 
 import (
+	"cmp"
 	"fmt"
 	"path/filepath"
 	"regexp"
@@ -141,40 +142,27 @@ func (t *translator) env(name, note string, fallback *string) string {
 	return "env(" + quote(name) + ", " + quote(*fallback) + ")"
 }
 
-// value translates a value whose name decides whether it is a secret.
-func (t *translator) value(name, value string) string {
-	var e expression
-	t.credential(&e, name, value)
-	return e.String()
-}
-
 // setting translates a value of env or headers. A variable replaces all of the value after a scheme
 // such as Bearer, because any text may be a secret. If the value has references, variables replace only
 // text that looks like a secret.
 func (t *translator) setting(name, value string) string {
-	prefix := config.AuthScheme(value)
-	rest := value[len(prefix):]
-	if rest == "" || reference().MatchString(rest) {
-		return t.value(name, value)
-	}
-	if strings.EqualFold(name, "Authorization") {
-		name = "token"
-	}
 	var e expression
-	e.text(prefix)
-	e.call(t.env(t.secret(t.variable(name), rest), "", nil))
+	rest := value[len(config.AuthScheme(value)):]
+	t.credential(&e, name, value, rest != "" && !reference().MatchString(rest))
 	return e.String()
 }
 
-// credential translates a value that may begin with a scheme such as Bearer.
-func (t *translator) credential(e *expression, name, value string) {
+// credential translates a value that may begin with a scheme such as Bearer. isSecret is true if all of the text after
+// the scheme is a secret.
+func (t *translator) credential(e *expression, name, value string, isSecret bool) {
 	prefix := config.AuthScheme(value)
+	rest := value[len(prefix):]
 	e.text(prefix)
 	if strings.EqualFold(name, "Authorization") {
 		name = "token"
 	}
-	if rest := value[len(prefix):]; prefix != "" && credentialText().MatchString(rest) {
-		e.call(t.env(t.secret(t.variable(name), rest), "", nil))
+	if isSecret || prefix != "" && credentialText().MatchString(rest) {
+		t.hide(e, name, rest)
 	} else {
 		t.template(e, name, rest)
 	}
@@ -183,7 +171,7 @@ func (t *translator) credential(e *expression, name, value string) {
 // template translates references and replaces secrets.
 func (t *translator) template(e *expression, name, value string) {
 	if value != "" && config.IsSecretFlag(name) && !reference().MatchString(value) {
-		e.call(t.env(t.secret(t.variable(name), value), "", nil))
+		t.hide(e, name, value)
 		return
 	}
 	rest := value
@@ -196,12 +184,12 @@ func (t *translator) template(e *expression, name, value string) {
 	t.literal(e, name, rest)
 }
 
-// variable returns a name for the variable of a secret.
-func (t *translator) variable(name string) string {
-	if t.inEnv {
-		return name
+// hide adds a variable that replaces a secret.
+func (t *translator) hide(e *expression, name, secret string) {
+	if !t.inEnv {
+		name = t.server + "_" + name
 	}
-	return t.server + "_" + name
+	e.call(t.env(t.secret(name, secret), "", nil))
 }
 
 // literal adds text. A variable replaces text that looks like a secret.
@@ -216,7 +204,7 @@ func (t *translator) literal(e *expression, name, text string) {
 			what = name + "_" + what
 		}
 		e.text(text[:begin])
-		e.call(t.env(t.secret(t.variable(what), text[begin:end]), "", nil))
+		t.hide(e, what, text[begin:end])
 		text = text[end:]
 	}
 }
@@ -245,7 +233,7 @@ func (t *translator) reference(e *expression, inside string) {
 		e.call(t.env(name, "", nil))
 	case kind == "input":
 		in := t.inputs[name]
-		e.call(t.env(variableName(name), in.note(), in.fallback))
+		e.call(t.env(variableName(name), cmp.Or(in.description, "asked for by the client"), in.fallback))
 	default:
 		t.remarks = append(t.remarks, "Only the client knows ${"+inside+"}; "+variableName(inside)+" replaces it.")
 		e.call(t.env(variableName(inside), "", nil))
@@ -293,7 +281,7 @@ func (t *translator) arguments(words []string) (list []string) {
 			t.template(&e, "password", config.JoinedPassword(word))
 		case header != nil && config.IsSecretFlag(header[1]):
 			e.text(header[1] + header[2])
-			t.credential(&e, header[1], header[3])
+			t.credential(&e, header[1], header[3], false)
 		default:
 			t.template(&e, "", word)
 		}
