@@ -182,8 +182,7 @@ func readLockFile(r *hclread.Reader, path string, opts Options) (Lock, hclread.R
 	if opts.OnRead != nil {
 		opts.OnRead(file)
 	}
-	content, err := hclread.ReadLockFile(file, maxLockFile)
-	_, isTooLarge := errors.AsType[*safefile.TooLargeError](err)
+	lock, diags, err := ReadLock(file)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		// Not an error: promptweir lock writes the first lock file for such a configuration.
@@ -191,18 +190,13 @@ func readLockFile(r *hclread.Reader, path string, opts Options) (Lock, hclread.R
 		at.End = at.Start
 		r.Warning(at, "No lock file",
 			"There is no %s, so no definition is approved yet; write it with: promptweir lock --config %s --live", file, path)
-	case isTooLarge:
-		r.Unplaced("Lock file too large", "%s is larger than %d bytes.", file, maxLockFile)
 	case err != nil:
-		r.Unplaced("Cannot read the lock file", "%s: %s.", file, safefile.Cause(err))
-	default:
-		lock, report := parseLock(file, content)
-		for i := range lock {
-			lock[i].Definition = ""
-		}
-		return lock, report
+		r.Unplaced("Cannot read the lock file", "%s.", err)
 	}
-	return nil, hclread.Report{}
+	for i := range lock {
+		lock[i].Definition = ""
+	}
+	return lock, diags.report
 }
 
 // ReadLock reads the lock file at path. The Lock is nil if the Diagnostics have errors. The error is
