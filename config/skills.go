@@ -35,10 +35,10 @@ func parseSkills(s string) (SkillsMode, error) {
 
 // HasSkills reports whether any upstream's skills are served.
 func (c *Config) HasSkills() bool {
-	return slices.ContainsFunc(c.Teams, func(t Team) bool {
-		return slices.ContainsFunc(t.Upstreams, func(u Upstream) bool { return u.Skills != "" })
-	})
+	return slices.ContainsFunc(c.Teams, func(t Team) bool { return slices.ContainsFunc(t.Upstreams, hasSkills) })
 }
+
+func hasSkills(u Upstream) bool { return u.Skills != "" }
 
 // separateSkills sets [Pattern.byKind] in all rules if any upstream serves skills: an expose block that was
 // written for prompts must not expose skills. It also reports screens that would break the digests of skills.
@@ -54,22 +54,16 @@ func (d *decoder) separateSkills(cfg *Config) {
 		}
 	}
 	separate(cfg.Hides)
-	served := map[string]bool{} // keys are "team NAME" and the names of upstreams
 	for i := range cfg.Teams {
-		team := &cfg.Teams[i]
-		separate(team.Hides)
-		separate(team.Exposes)
-		for _, u := range team.Upstreams {
-			served["team "+team.Name] = served["team "+team.Name] || u.Skills != ""
-			served[u.Name] = u.Skills != ""
-		}
+		separate(cfg.Teams[i].Hides)
+		separate(cfg.Teams[i].Exposes)
 	}
-	d.refuseStrip(served)
+	d.refuseStrip(cfg.Teams)
 }
 
 // refuseStrip reports the strip action in the screens of a team with skills. If a screen of the gateway strips, it
 // reports the skills attribute instead: a team's file must not cause an error in the platform's file.
-func (d *decoder) refuseStrip(served map[string]bool) {
+func (d *decoder) refuseStrip(teams []Team) {
 	stripping := func(outer *hclread.Block) []*hclread.Block {
 		return slices.DeleteFunc(outer.Inner("screen"), func(b *hclread.Block) bool {
 			action, _ := b.Text("action")
@@ -78,16 +72,16 @@ func (d *decoder) refuseStrip(served map[string]bool) {
 	}
 	const summary = "Skills cannot be stripped"
 	isStripped := slices.ContainsFunc(d.Blocks("gateway"), func(b *hclread.Block) bool { return len(stripping(b)) > 0 })
-	for _, team := range d.Blocks("team") {
-		if !served["team "+team.Label()] {
+	for i, team := range d.Blocks("team") {
+		if !slices.ContainsFunc(teams[i].Upstreams, hasSkills) {
 			continue
 		}
 		for _, b := range stripping(team) {
 			b.Error(b.ValueRange("action"), summary,
 				"A skill's files have digests, which strip would break; write %q or %q, or serve no skills.", ScreenReject, ScreenWarn)
 		}
-		for _, b := range team.Inner("upstream") {
-			if isStripped && served[b.Label()] {
+		for j, b := range team.Inner("upstream") {
+			if isStripped && hasSkills(teams[i].Upstreams[j]) {
 				b.Error(b.ValueRange("skills"), summary, "A skill's files have digests, which a screen of the gateway with "+
 					"action = %q would break; remove skills, or ask the platform team to write %q or %q there.", ScreenStrip, ScreenReject, ScreenWarn)
 			}
