@@ -12,15 +12,8 @@ import (
 	"github.com/promptweir/promptweir/gateway/snapshot"
 )
 
-type explainFlags struct {
-	app    *app
-	lists  listSource
-	who    principalFlags
-	output string
-}
-
 func explainCommand(a *app) *cobra.Command {
-	e := &explainFlags{app: a, lists: listSource{app: a}}
+	q := newQuery(a)
 	command := &cobra.Command{
 		Use:   "explain NAME",
 		Short: "Explain whether a principal sees a prompt, and which rule decides",
@@ -34,36 +27,33 @@ lists. The exit code is 1 if the prompt is not visible.`,
 			"  promptweir explain billing.invoice --config promptweir --live",
 		SuggestFor: []string{"why"},
 		Args:       wantArgs(1, 1, "a prompt's name"),
-		RunE:       func(cmd *cobra.Command, args []string) error { return e.explain(cmd.Context(), args[0]) },
+		RunE:       func(cmd *cobra.Command, args []string) error { return q.explain(cmd.Context(), args[0]) },
 	}
-	e.who.addTo(command, a, "`PRINCIPAL` to explain for, for example user:alice,group:payments")
-	e.lists.addTo(command)
-	addOutput(command, &e.output, formatText, formatJSON)
-	command.ValidArgsFunction = (&query{app: a}).completePrompts(1)
+	q.who.addTo(command, a, "`PRINCIPAL` to explain for, for example user:alice,group:payments")
+	q.lists.addTo(command)
+	addOutput(command, &q.output, formatText, formatJSON)
+	command.ValidArgsFunction = q.completePrompts(1)
 	return command
 }
 
-func (e *explainFlags) explain(ctx context.Context, name string) error {
-	if e.who.claims != "" && e.who.as == "" {
-		return errClaimsWithoutAs
-	}
-	cfg, err := e.app.load(e.lists.options())
+func (q *query) explain(ctx context.Context, name string) error {
+	cfg, err := q.app.load(q.lists.options())
 	if err != nil {
 		return err
 	}
-	principal, err := e.who.principal(cfg)
+	principal, err := q.who.principal(cfg)
 	if err != nil {
 		return err
 	}
 	if principal == nil && cfg.Auth == nil { // without an auth block, all callers are the anonymous one
 		principal = &policy.Principal{Subject: policy.AnonymousSubject, Anonymous: true, EveryTeam: true}
 	}
-	return e.lists.evaluate(ctx, cfg, func(s *snapshot.Snapshot) error {
-		result := e.answer(s, principal, name)
-		if e.output == formatJSON {
-			err = terminal.PrintJSON(e.app.out, result)
+	return q.lists.evaluate(ctx, cfg, func(s *snapshot.Snapshot) error {
+		result := q.answer(s, principal, name)
+		if q.output == formatJSON {
+			err = terminal.PrintJSON(q.app.out, result)
 		} else {
-			_, err = io.WriteString(e.app.out, result.String())
+			_, err = io.WriteString(q.app.out, result.String())
 		}
 		if err == nil && !result.Visible && !result.Undecided {
 			err = errReported
@@ -74,12 +64,12 @@ func (e *explainFlags) explain(ctx context.Context, name string) error {
 
 // answer explains whether a principal sees a name; a nil principal means all principals. The answer also names
 // the source of the upstreams' lists.
-func (e *explainFlags) answer(s *snapshot.Snapshot, principal *policy.Principal, name string) *inspect.Answer {
+func (q *query) answer(s *snapshot.Snapshot, principal *policy.Principal, name string) *inspect.Answer {
 	answer, source := inspect.Ask(s, principal, name), "files and lock file"
 	switch {
-	case e.lists.live:
+	case q.lists.live:
 		source = "live"
-	case e.lists.suffices(s.Config, nil):
+	case q.lists.suffices(s.Config, nil):
 		source = "files"
 	case answer.IsUnknown():
 		answer.Offered = "unknown whether an upstream offers it: " + chooseSource

@@ -23,7 +23,7 @@ import (
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
-// query contains the common flags of list, get and sync: the server or configuration, the caller, and the
+// query contains the common flags of list, get, explain and sync: the server or configuration, the caller, and the
 // output format.
 type query struct {
 	app                *app
@@ -95,10 +95,8 @@ func (q *query) check() error {
 	switch {
 	case q.url != "" && q.app.configGiven():
 		return &usageError{"--config and --url are mutually exclusive; leave one out"}
-	case q.url != "" && q.who.as != "":
+	case q.url != "" && q.who != principalFlags{}:
 		return &usageError{"--as requires --config: a running gateway identifies its caller by --token"}
-	case q.who.claims != "" && q.who.as == "":
-		return errClaimsWithoutAs
 	case q.url == "" && q.caFile != "":
 		return &usageError{"--ca-file requires --url: an upstream block has ca_file"}
 	case q.url != "" && q.lists.live:
@@ -231,8 +229,6 @@ func (a *app) readLock(path string) (config.Lock, error) {
 	return lock, a.report(diagnostics)
 }
 
-var errClaimsWithoutAs = &usageError{"--claims requires --as: name the principal"}
-
 // principalFlags are the flags --as and --claims.
 type principalFlags struct{ as, claims string }
 
@@ -245,13 +241,13 @@ func (p *principalFlags) addTo(command *cobra.Command, a *app, usage string) {
 
 // principal returns the principal of the flags, or nil if --as is not set.
 func (p *principalFlags) principal(cfg *config.Config) (*policy.Principal, error) {
-	if p.as == "" {
+	switch _, err := wire.ParseObject([]byte(p.claims)); {
+	case p.as == "" && p.claims != "":
+		return nil, &usageError{"--claims requires --as: name the principal"}
+	case p.as == "":
 		return nil, nil //nolint:nilnil // each command decides what a nil principal means
-	}
-	if p.claims != "" {
-		if _, err := wire.ParseObject([]byte(p.claims)); err != nil {
-			return nil, &usageError{"--claims: write a JSON object: " + err.Error()}
-		}
+	case p.claims != "" && err != nil:
+		return nil, &usageError{"--claims: write a JSON object: " + err.Error()}
 	}
 	principal, err := identity.NamedPrincipal(cfg, p.as, p.claims)
 	if err != nil {

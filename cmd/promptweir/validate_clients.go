@@ -26,13 +26,10 @@ func (v *validateFlags) addClients(command *cobra.Command) {
 	v.who.addTo(command, v.app, "with --clients, the prompts of `PRINCIPAL`, for example user:alice,group:payments")
 }
 
-// checkClients returns a usage error for unknown clients, and for --as or --claims without an effect.
+// checkClients returns a usage error for unknown clients, and for --as and --claims without an effect.
 func (v *validateFlags) checkClients() error {
-	switch {
-	case v.who.as != "" && len(v.clients) == 0:
+	if v.who != (principalFlags{}) && len(v.clients) == 0 {
 		return &usageError{"--as requires --clients: a configuration is valid for everybody"}
-	case v.who.claims != "" && v.who.as == "":
-		return errClaimsWithoutAs
 	}
 	for _, name := range v.clients {
 		if known := append(clients.Names(), allClients); name != allClients && clients.Find(name) == nil {
