@@ -301,22 +301,16 @@ func (p *Policy) HiddenBy(team, upstream, name string, definition []byte) Step {
 	if t == nil {
 		return Step{}
 	}
-	e := &entry{team: team, upstream: upstream, name: name, definition: definition}
-	for i, hide := range slices.Concat(p.hides, t.hides) {
-		if !hide.Matches(name) {
-			continue
-		}
-		if applies, _ := p.decide(hide, e); applies {
-			owner := ownerOf("")
-			if i >= len(p.hides) {
-				owner = ownerOf(team)
-			}
-			what := "removes it from everybody"
-			if definition == nil && hide.When != nil && hide.When.ReadsDefinition {
-				what = "may remove it, depending on its definition, which is not known here"
-			}
-			return Step{Rule: hide.Place.String(), Text: hide.named.Title + " " + owner + " " + what, Decides: true}
-		}
+	_, hide := p.hidesOf(t, &entry{team: team, upstream: upstream, name: name, definition: definition})
+	if hide == nil {
+		return Step{}
 	}
-	return Step{}
+	owner, what := ownerOf(team), "removes it from everybody"
+	if slices.Contains(p.hides, hide) {
+		owner = ownerOf("")
+	}
+	if definition == nil && hide.When != nil && hide.When.ReadsDefinition {
+		what = "may remove it, depending on its definition, which is not known here"
+	}
+	return Step{Rule: hide.Place.String(), Text: hide.named.Title + " " + owner + " " + what, Decides: true}
 }
