@@ -18,6 +18,7 @@ import (
 	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/config/safefile"
 	"github.com/promptweir/promptweir/gateway"
+	"github.com/promptweir/promptweir/gateway/inspect"
 	"github.com/promptweir/promptweir/upstream/client"
 	"github.com/promptweir/promptweir/upstream/wire"
 )
@@ -253,14 +254,6 @@ func (g *getter) commandWith(d description, arguments wire.Object) string {
 	return strings.Join(words, " ")
 }
 
-// suggestPrompt is [config.Suggest] for names of prompts, whose prefix people often leave out.
-func suggestPrompt(name string, known []string) string {
-	if i := slices.IndexFunc(known, func(k string) bool { return strings.HasSuffix(k, "."+name) }); i >= 0 {
-		name = known[i]
-	}
-	return config.Suggest(name, known)
-}
-
 // explainFailure adds the unknown arguments or, for a get that lacks required arguments, the full command line to an
 // error. For an unknown prompt, it adds a similar name, or prints the problems of upstreams that may have the prompt.
 func (g *getter) explainFailure(ctx context.Context, source promptSource, name string, arguments wire.Object, failure error) error {
@@ -276,7 +269,7 @@ func (g *getter) explainFailure(ctx context.Context, source promptSource, name s
 		return failure
 	}
 	related := slices.DeleteFunc(slices.Clone(troubles), func(t trouble) bool { return !strings.HasPrefix(name, t.upstream) })
-	suggestion := strings.TrimSuffix(suggestPrompt(name, names), ".")
+	suggestion := strings.TrimSuffix(inspect.Suggest(name, config.DefaultSeparator, names), ".")
 	switch {
 	case len(related) > 0:
 		troubles, suggestion = related, ""

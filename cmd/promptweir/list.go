@@ -319,7 +319,7 @@ func (f *listFilter) check(names []string) error {
 	if slices.ContainsFunc(names, func(name string) bool { return selected.includes(name, "") }) || len(f.patterns) == 0 {
 		return nil
 	}
-	return fmt.Errorf("no prompts%s%s", f, suggestPrompt(f.patterns[0].String(), names))
+	return fmt.Errorf("no prompts%s%s", f, inspect.Suggest(f.patterns[0].String(), config.DefaultSeparator, names))
 }
 
 // selected returns the listing with only the selected prompts.

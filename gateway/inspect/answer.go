@@ -218,35 +218,35 @@ func offered(s *snapshot.Snapshot, name string) string {
 	if len(unknown) > 0 {
 		return fmt.Sprintf("unknown whether %s offers it", strings.Join(unknown, " or "))
 	}
-	return notOffered + strings.TrimSuffix(guess(s, name), ".")
+	names := exslices.CastFunc(s.Catalog.Entries(), func(e *catalog.Entry) string { return e.Name })
+	return notOffered + strings.TrimSuffix(Suggest(name, s.Config.Gateway.Separator, names), ".")
 }
 
-// guess suggests a listed name that is similar to an unknown name. If there are names with the same
-// prefix, it suggests only such a name.
-func guess(s *snapshot.Snapshot, name string) string {
-	head, own, _ := strings.Cut(name, s.Config.Gateway.Separator)
-	head += s.Config.Gateway.Separator
-	var all, beside []string
-	entries := s.Catalog.Entries()
-	for _, entry := range entries[:min(len(entries), maxGuesses)] {
-		all = append(all, entry.Name)
-		if strings.HasSuffix(entry.Name, s.Config.Gateway.Separator+name) {
-			return config.Suggest(entry.Name, all)
-		}
-		if rest, ok := strings.CutPrefix(entry.Name, head); ok {
+// Suggest is [config.Suggest] for names of prompts, whose prefix people often leave out. If there are names with the
+// same prefix, it suggests only such a name.
+func Suggest(name, separator string, known []string) string {
+	known = known[:min(len(known), maxGuesses)]
+	if i := slices.IndexFunc(known, func(k string) bool { return strings.HasSuffix(k, separator+name) }); i >= 0 {
+		return config.Suggest(known[i], known)
+	}
+	head, own, _ := strings.Cut(name, separator)
+	head += separator
+	var beside []string
+	for _, k := range known {
+		if rest, ok := strings.CutPrefix(k, head); ok {
 			beside = append(beside, rest)
 		}
 	}
 	if len(beside) > 0 {
 		return strings.Replace(config.Suggest(own, beside), `"`, `"`+head, 1)
 	}
-	return config.Suggest(name, all)
+	return config.Suggest(name, known)
 }
 
 const (
 	// notOffered begins [Answer.Offered] for a name that no upstream offers. A guess may follow.
 	notOffered = "no upstream offers it"
-	// maxGuesses bounds the names that guess compares with the unknown name.
+	// maxGuesses bounds the names that Suggest compares with the unknown name.
 	maxGuesses = 10_000
 )
 
