@@ -10,6 +10,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
@@ -44,13 +45,10 @@ func (w printable) Write(text []byte) (int, error) {
 // isShown reports whether a character may be printed.
 func isShown(r rune) bool { return r == '\n' || r == '\t' || unicode.IsPrint(r) }
 
-// fillers are invisible, although Unicode counts them as letters, marks and symbols.
-const fillers = "\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0"
-
 // Showable reports whether a value can be shown unchanged on a line. Completion offers no other values.
 func Showable(value string) bool {
-	return !strings.ContainsAny(value, fillers) &&
-		!strings.ContainsFunc(value, func(r rune) bool { return r == utf8.RuneError || !unicode.IsPrint(r) })
+	_, isHidden := config.HiddenIn(value)
+	return !isHidden && !strings.ContainsFunc(value, func(r rune) bool { return r == utf8.RuneError || !unicode.IsPrint(r) })
 }
 
 func orReplacement(r rune) rune {
