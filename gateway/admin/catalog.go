@@ -99,11 +99,10 @@ func badgesOf(s *snapshot.Snapshot, entry *catalog.Entry, drifted bool) (all []s
 	hidden, down, renamed := true, true, false
 	for _, owner := range entry.Owners {
 		hidden = hidden && len(s.Policy.Readers(entry.Team, owner.Upstream, entry.Name, entry.Facts())) == 0
-		if i, ok := s.Index(owner.Upstream); ok {
-			level, _ := conditionOf(s.States[i])
-			down = down && level == Bad
-			renamed = renamed || s.ExposedName(&s.Sources[i], owner.Name) != entry.Name
-		}
+		i, _ := s.Index(owner.Upstream) // the catalog has only upstreams of the snapshot
+		level, _ := conditionOf(s.States[i])
+		down = down && level == Bad
+		renamed = renamed || s.ExposedName(&s.Sources[i], owner.Name) != entry.Name
 	}
 	for _, badge := range []struct {
 		applies bool

@@ -78,14 +78,8 @@ func (v *View) Prompt(name, as string) (*Prompt, error) {
 	principal, err := v.Principal(as)
 	p.Losses = clients.Join(inspect.ClientLosses(s, principal, name, clients.All()))
 	for _, owner := range entry.Owners {
-		o := PromptOwner{Own: owner.Name, UpstreamHealth: UpstreamHealth{
-			Name: owner.Upstream,
-			Team: entry.Team, Place: owner.Place,
-		}}
-		if i, ok := s.Index(owner.Upstream); ok {
-			o.UpstreamHealth = upstreamHealth(s, i)
-		}
-		p.Owners = append(p.Owners, o)
+		i, _ := s.Index(owner.Upstream) // the catalog has only upstreams of the snapshot
+		p.Owners = append(p.Owners, PromptOwner{owner.Name, upstreamHealth(s, i)})
 	}
 	return p, err
 }
@@ -116,8 +110,8 @@ func (v *View) File(ctx context.Context, name string, arguments wire.Object) *Pr
 	}
 	owner := entry.Owners[0]
 	list := s.Files(owner.Upstream)
-	i, ok := s.Index(owner.Upstream)
-	if list == nil || !ok || list.Prompt(owner.Name) == nil {
+	i, _ := s.Index(owner.Upstream)
+	if list == nil || list.Prompt(owner.Name) == nil {
 		return nil
 	}
 	prompt, f := list.Prompt(owner.Name), &PromptFile{}

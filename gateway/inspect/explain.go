@@ -68,10 +68,7 @@ func explain(
 // listedPrompt returns the prompt with an upstream's own name, or nil if it is not known. listed is true if the
 // upstream's list is complete.
 func listedPrompt(s *snapshot.Snapshot, source *catalog.Source, own string) (prompt *catalog.Prompt, listed bool) {
-	at, ok := s.Index(source.Upstream)
-	if !ok {
-		return nil, false
-	}
+	at, _ := s.Index(source.Upstream) // a source is an upstream of the snapshot
 	for _, definition := range s.Definitions(at) {
 		if found, err := catalog.ParseDefinition(definition, source.Skills); err == nil && found.Name == own {
 			return &found, s.Listed(at)
@@ -103,7 +100,7 @@ func newAdmissionChain(s *snapshot.Snapshot, c catalog.Candidate, prompt *catalo
 		chain.addStep(chain.source.Place, true, "its name has invisible characters, so it is left out")
 	}
 	chain.addScreens()
-	if at, ok := chain.snapshot.Index(chain.source.Upstream); ok && chain.snapshot.Upstreams[at].Resources == config.ResourcesLinked {
+	if at, _ := s.Index(chain.source.Upstream); s.Upstreams[at].Resources == config.ResourcesLinked {
 		chain.addStep(chain.source.Place, false, `resources = "linked": whoever sees it can read what its results link to`)
 	}
 	return chain
