@@ -90,6 +90,19 @@ func decodeAuth(b *hclread.Block, ids *identities) Auth {
 	return a
 }
 
+// groupsOf returns the names of all groups that callers can be in, or nil if an identity provider names groups or auth
+// has errors.
+func groupsOf(r *hclread.Reader, auth *Auth) []string {
+	if auth == nil || len(auth.JWTs) > 0 || r.Broken() || slices.ContainsFunc(r.Blocks("auth"), (*hclread.Block).HasErrors) {
+		return nil
+	}
+	groups := []string{}
+	for _, t := range auth.Tokens {
+		groups = append(groups, exslices.CastFunc(t.Groups, func(group string) string { return Qualify(t.As, group) })...)
+	}
+	return groups
+}
+
 // checkHeaders reports token blocks, and jwt blocks for other headers, if a jwt block reads the
 // header of a proxy.
 func checkHeaders(b *hclread.Block, a Auth) {

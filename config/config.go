@@ -182,6 +182,8 @@ type decoder struct {
 	listeners listeners
 	allowed   allowed
 	overrides overrides
+	// groups contains the names of all groups. It is nil if the configuration does not tell them.
+	groups []string
 	// assertions is nil until the gateway block is decoded.
 	assertions *assertions
 	// cursorKeys records the variables and files of cursor_keys and signing_keys.
@@ -217,6 +219,7 @@ func (d *decoder) config() *Config {
 		d.teams = append(d.teams, anyTeam)
 	}
 	cfg := d.settings()
+	d.groups = groupsOf(d.Reader, cfg.Auth)
 	d.names = namespace{separator: cfg.Gateway.Separator, owners: map[string]claim{}}
 	// An upstream's address must not be the address of a listener.
 	d.listeners = newListeners(d.Reader, cfg)
@@ -238,7 +241,7 @@ func (d *decoder) config() *Config {
 	d.names.checkLookalikes(d.Reader)
 	d.overrides.check(d.Reader, d.names, d.allowed)
 	d.separateSkills(cfg)
-	d.warnLeftOut()
+	d.warnUnknownFacts(cfg)
 	d.reserve()
 	return cfg
 }

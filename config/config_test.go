@@ -125,7 +125,7 @@ func TestLoad_DecodesEveryAttribute(t *testing.T) {
 		},
 		Auth: &Auth{
 			Anonymous: true,
-			Tokens:    []Token{{Subject: "ci", SHA256: sha256.Sum256([]byte("token")), Groups: []string{"ci", "build"}}},
+			Tokens:    []Token{{Subject: "ci", SHA256: sha256.Sum256([]byte("token")), Groups: []string{"ci", "payments", "x"}}},
 		},
 		Hides: []Rule{{Label: "never expose debug prompts", Prompts: patterns(t, "*/debug_*", "[!a-z]*")}},
 		Teams: []Team{{

@@ -46,19 +46,25 @@ func exposeSchema() hclread.Schema {
 func decodeExpose(b *hclread.Block, teams teamNames) Rule {
 	r := Rule{Label: b.Label(), Place: placeOf(b.Range()), Limit: decodePromptLimit(b)}
 	b.Decode(r.exposeTable(teams))
-	warnOfPatterns(b, "to", r.To, `"*" for everybody, or each name`)
 	return r
 }
 
-// warnOfPatterns warns of wildcards in the names of selectors, where they are literal.
-func warnOfPatterns(b *hclread.Block, attribute string, selectors []Selector, instead string) {
+// warnOfSelectors warns of wildcards in names, where they are literal, of groups that no token has, and of teams whose
+// files are left out.
+func (d *decoder) warnOfSelectors(b *hclread.Block, attribute string, selectors []Selector, instead string) {
 	if b.HasErrors() { // wrong selectors were left out, so the indexes of the others may have changed
 		return
 	}
 	for i, sel := range selectors {
-		if strings.ContainsAny(sel.Name, "*?[") {
-			b.Warning(b.ElementRange(attribute, i), "Pattern in a name",
-				"%q is taken literally: %s takes no patterns; write %s.", sel, attribute, instead)
+		switch at := b.ElementRange(attribute, i); {
+		case strings.ContainsAny(sel.Name, "*?["):
+			b.Warning(at, "Pattern in a name", "%q is taken literally: %s takes no patterns; write %s.", sel, attribute, instead)
+		case sel.Kind == Group && d.groups != nil && !slices.Contains(d.groups, sel.Name):
+			b.Warning(at, "Unknown group", "No token block has the group %q%s", sel.Name,
+				hclread.SuggestOr(sel.Name, d.groups, "correct it, or add it to the groups of a token"))
+		case sel.Kind == TeamMembers && !slices.Contains(d.teams, sel.Name): // an error, except in LoadTolerant
+			b.Warning(at, "Team left out", "Team %q is not in use, because its file has errors or has gone: this shows "+
+				"nothing to anybody until it is back.", sel.Name)
 		}
 	}
 }

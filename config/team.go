@@ -87,14 +87,16 @@ func (d *decoder) team(b *hclread.Block) Team {
 	}
 	checkName("team", b)
 	b.Decode(t.table())
-	warnOfPatterns(b, "members", t.Members, "a group, or each name")
+	d.warnOfSelectors(b, "members", t.Members, "a group, or each name")
 	t.Limit = decodePromptLimit(b)
 	t.Screens = decodeScreens(b)
 	for _, inner := range b.Inner("upstream") {
 		t.Upstreams = append(t.Upstreams, decodeUpstream(inner, t.Name, &d.names, reach{d.listeners, g, d.options.SkipDirs, d.assertions}))
 	}
 	for _, inner := range b.Inner("expose") {
-		t.Exposes = append(t.Exposes, decodeExpose(inner, d.teams))
+		expose := decodeExpose(inner, d.teams)
+		d.warnOfSelectors(inner, "to", expose.To, `"*" for everybody, or each name`)
+		t.Exposes = append(t.Exposes, expose)
 	}
 	t.nameLimits()
 	for _, inner := range b.Inner("hide") {

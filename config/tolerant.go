@@ -184,24 +184,6 @@ func (d *decoder) reserve() {
 	}
 }
 
-// warnLeftOut warns of rules for the members of a team whose file is left out.
-func (d *decoder) warnLeftOut() {
-	if !d.options.hasReplaced {
-		return
-	}
-	declared := d.Labels("team")
-	for _, t := range d.Blocks("team") {
-		for _, b := range t.Inner("expose") {
-			for _, text := range b.Texts("to") {
-				if name, isTeam := strings.CutPrefix(text.Value, "team:"); isTeam && !slices.Contains(declared, name) {
-					d.Warning(text.At, "Team left out", "Team %q is not in use, because its file has errors or has gone: this shows "+
-						"nothing to anybody until it is back.", name)
-				}
-			}
-		}
-	}
-}
-
 // reserves reports whether a pattern other than "*" grants a prefix.
 func (g *grants) reserves(prefix string) bool {
 	return g != nil && prefix != "" && slices.ContainsFunc(g.patterns["prefixes"], func(p Pattern) bool {

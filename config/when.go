@@ -12,6 +12,7 @@ import (
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/zclconf/go-cty/cty"
 	"github.com/zclconf/go-cty/cty/function"
+	"go.mau.fi/util/exslices"
 
 	"github.com/promptweir/promptweir/config/internal/hclread"
 )
@@ -208,17 +209,17 @@ func triesIn(call *hclsyntax.FunctionCallExpr) (tries int) {
 	return tries
 }
 
-// warnNames warns of comparisons that are never true: with a name that lacks "user:" or "group:", or
-// between a text and the whole list of groups.
-func warnNames(b *hclread.Block, expr hclsyntax.Expression) {
+// comparisons visits the facts that a condition compares with a text, or searches among texts. isElement is true if the
+// comparison is with an element of the fact, which is then a list.
+func comparisons(expr hclsyntax.Expression, visit func(fact hcl.Traversal, text string, at hcl.Range, isElement bool)) {
 	compare := func(fact, value hclsyntax.Expression, isElement bool) {
 		written, isTemplate := value.(*hclsyntax.TemplateExpr)
 		variable, isVariable := fact.(*hclsyntax.ScopeTraversalExpr)
-		if !isTemplate || !isVariable || !written.IsStringLiteral() || variable.Traversal.RootName() != "principal" {
+		if !isTemplate || !isVariable || !written.IsStringLiteral() {
 			return
 		}
 		if text, ok := hclread.Literal(written); ok {
-			warnName(b, variable.Traversal, text, value.Range(), isElement || len(variable.Traversal) > 2)
+			visit(variable.Traversal, text, value.Range(), isElement || len(variable.Traversal) > 2)
 		}
 	}
 	hclread.Visit(expr, func(n *hclsyntax.BinaryOpExpr) {
@@ -240,23 +241,55 @@ func warnNames(b *hclread.Block, expr hclsyntax.Expression) {
 	})
 }
 
-// warnName checks one comparison of a fact about the principal with a text. isElement is true if the comparison
-// is with an element of the fact, which is then a list.
-func warnName(b *hclread.Block, fact hcl.Traversal, text string, at hcl.Range, isElement bool) {
-	what, start := "principal.subject", "user:"
-	switch stepName(fact, 1) {
-	case "groups":
-		what, start = "each of principal.groups", "group:"
-		if !isElement {
-			b.Warning(at, "List compared with a text", "principal.groups is a list and never "+
-				"equals a text; write contains(principal.groups, %q).", start+strings.TrimPrefix(text, start))
+// warnNames warns of comparisons that are never true: with a name that lacks "user:" or "group:", or
+// between a text and the whole list of groups.
+func warnNames(b *hclread.Block, expr hclsyntax.Expression) {
+	comparisons(expr, func(fact hcl.Traversal, text string, at hcl.Range, isElement bool) {
+		what, start := "principal.subject", "user:"
+		switch factName(fact) {
+		case "principal.groups":
+			what, start = "each of principal.groups", "group:"
+			if !isElement {
+				b.Warning(at, "List compared with a text", "principal.groups is a list and never "+
+					"equals a text; write contains(principal.groups, %q).", start+strings.TrimPrefix(text, start))
+				return
+			}
+		case "principal.subject":
+		default:
 			return
 		}
-	case "subject":
-	default:
+		if !strings.HasPrefix(text, start) {
+			b.Warning(at, "Name without "+start, "%s begins with %q, so it is never %q; write %q.", what, start, text, start+text)
+		}
+	})
+}
+
+// warnUnknownFacts warns of conditions that compare prompt.upstream or prompt.team with a label that no block has.
+func (d *decoder) warnUnknownFacts(cfg *Config) {
+	if d.Broken() || d.options.hasReplaced || len(cfg.Teams) == 0 { // the block may be in a file that was not read
 		return
 	}
-	if !strings.HasPrefix(text, start) {
-		b.Warning(at, "Name without "+start, "%s begins with %q, so it is never %q; write %q.", what, start, text, start+text)
+	known := map[string][]string{
+		"prompt.team":     cfg.TeamNames(),
+		"prompt.upstream": exslices.CastFunc(cfg.Upstreams(), func(u Upstream) string { return u.Name }),
+	}
+	rules := slices.Clone(cfg.Hides)
+	for i := range cfg.Teams {
+		rules = append(append(rules, cfg.Teams[i].Exposes...), cfg.Teams[i].Hides...)
+	}
+	for _, r := range rules {
+		if r.When == nil {
+			continue
+		}
+		comparisons(r.When.expr, func(fact hcl.Traversal, text string, at hcl.Range, _ bool) {
+			labels, isLabel := known[factName(fact)]
+			if isLabel && !slices.Contains(labels, text) {
+				d.Warning(at, "Unknown label", "%s is never %q, because no block has this label%s", factName(fact), text,
+					hclread.SuggestOr(text, labels, "correct or remove it"))
+			}
+		})
 	}
 }
+
+// factName returns a fact as it is written, without further parts: prompt.upstream.
+func factName(fact hcl.Traversal) string { return fact.RootName() + "." + stepName(fact, 1) }

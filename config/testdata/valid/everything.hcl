@@ -27,7 +27,7 @@ auth {
   anonymous = true
   token "ci" {
     sha256 = sha256("token")
-    groups = ["ci", "build"]
+    groups = ["ci", "payments", "x"]
   }
 }
 hide "never expose debug prompts" { prompts = ["*/debug_*", "[!a-z]*"] }
