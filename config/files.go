@@ -161,8 +161,8 @@ const (
 // PathPattern is a glob over the path of a prompt file, relative to a folder and with slashes.
 // [doublestar.Match] defines the wildcards. The zero PathPattern matches nothing.
 //
-// A name that starts with "." or "_" matches only if the pattern spells out that character. So the folders of
-// tools, and partials, do not become prompts by accident.
+// A name that starts with "." or "_", or is README.md, matches only if the pattern spells out its first character. So the
+// folders of tools, partials, and descriptions of folders do not become prompts by accident.
 type PathPattern struct{ text string }
 
 // Match reports whether the pattern matches the path of a file, as it is or in Unicode's composed form. See
@@ -173,8 +173,8 @@ func (p PathPattern) Match(file string) bool {
 	})
 }
 
-// MatchHidden is Match, but lets "*" match a file name that starts with "." or "_", as in the folders of
-// clients. Folder names must still be spelled out.
+// MatchHidden is Match, but lets "*" match every file name, as in the folders of clients. Folder names must still be
+// spelled out.
 func (p PathPattern) MatchHidden(file string) bool {
 	folder := file[:max(strings.LastIndexByte(file, '/'), 0)]
 	return p.text != "" && doublestar.MatchUnvalidated(p.text, norm.NFC.String(file)) && p.hasReserved(folder)
@@ -198,11 +198,12 @@ func (p PathPattern) Enters(folder string) bool {
 	return PathPattern{strings.Join(start, "/")}.Match(folder)
 }
 
-// hasReserved reports whether the pattern spells out the first character of each reserved name in a path.
+// hasReserved reports whether the pattern spells out the first character of each reserved name in a path. README.md is
+// reserved, because it usually describes the prompts in its folder.
 func (p PathPattern) hasReserved(file string) bool {
 	for name := range strings.SplitSeq(file, "/") {
 		has := func(part string) bool { return part[0] == name[0] && doublestar.MatchUnvalidated(part, name) }
-		isReserved := strings.HasPrefix(name, ".") || strings.HasPrefix(name, "_") // the pattern must spell that out
+		isReserved := strings.HasPrefix(name, ".") || strings.HasPrefix(name, "_") || strings.EqualFold(name, "README.md")
 		if isReserved && !slices.ContainsFunc(strings.Split(p.text, "/"), has) {
 			return false
 		}

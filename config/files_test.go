@@ -135,16 +135,16 @@ func TestPathPattern_MatchesWithinAndOverFolders(t *testing.T) {
 		match   []string
 		differs []string
 	}{
-		{"prompts/*.md", []string{"prompts/a.md"}, []string{"a.md", "prompts/b/a.md", "prompts/a.txt", "prompts/.a.md", "prompts/_a.md"}},
+		{"prompts/*.md", []string{"prompts/a.md"}, []string{"a.md", "prompts/b/a.md", "prompts/a.txt", "prompts/.a.md", "prompts/_a.md", "prompts/README.md"}},
 		{"prompts/**/*.md", []string{"prompts/a.md", "prompts/b/a.md", "prompts/b/c/a.md"}, []string{"a.md", "prompts/.git/a.md", "prompts/_parts/a.md", "other/prompts/a.md"}},
 		{"**/*.prompt.md", []string{"a.prompt.md", "x/y/a.prompt.md"}, []string{"a.md", ".github/prompts/a.prompt.md"}},
 		{".claude/commands/**/*.md", []string{".claude/commands/a.md", ".claude/commands/git/a.md"}, []string{"claude/commands/a.md", ".claude/a.md"}},
 		{"**/SKILL.md", []string{"SKILL.md", "a/SKILL.md", "a/b/SKILL.md"}, []string{"SKILLS.md", "a/skill.md"}},
 		{"a/**/b/**/c.md", []string{"a/b/c.md", "a/x/b/y/z/c.md", "a/b/b/c.md"}, []string{"a/c.md", "b/c.md"}},
 		{"_drafts/?[ab].md", []string{"_drafts/xa.md"}, []string{"drafts/xa.md", "_drafts/xc.md"}},
-		{"..2026/*.md", nil, []string{"2026/a.md"}},
+		{"..2026/README.md", []string{"..2026/README.md"}, []string{"2026/README.md", "..2026/readme.md"}},
 		{"{de,en}/*.md", []string{"de/a.md", "en/a.md"}, []string{"fr/a.md"}},
-		{"**/_drafts/*.md", []string{"a/_drafts/b.md"}, []string{"a/_parts/_drafts/b.md", "a/_drafts/_b.md"}},
+		{"**/_drafts/*.md", []string{"a/_drafts/b.md"}, []string{"a/_parts/_drafts/b.md", "a/_drafts/_b.md", "a/_drafts/readme.md"}},
 		{"ü.md", []string{"ü.md", "u\u0308.md"}, []string{"u.md"}},
 	} {
 		p, err := parsePathPattern(test.pattern)

@@ -42,7 +42,7 @@ func TestFolder_KnowsAFormatByItsSigns(t *testing.T) {
 		{"", ".config/opencode/command/*.md", "", ".config/opencode/command/a.md", "x", "opencode a"},
 		{".claude-plugin/plugin.json", "commands/**/*.md", "", "commands/git/a.md", "x", "claude git:a"},
 		{".claude-plugin/marketplace.json", "**/*.md", "", "plugins/b/commands/a.md", "x", "claude a"},
-		{".claude-plugin/plugin.json", "**/*.md", "", "README.md", "x", "promptweir README"},
+		{".claude-plugin/plugin.json", "**/*.md", "", "notes.md", "x", "promptweir notes"},
 		{"x/.cursor-plugin/plugin.json", "**/*.md", "", "x/commands/a.md", "x", "cursor a"},
 		{"x/opencode.json", "**/*.md", "", "x/command/a.md", "x", "opencode a"},
 		{"", "ext/commands/**/*.toml", "", "ext/commands/git/a.toml", `prompt = "x"`, "gemini git:a"},
