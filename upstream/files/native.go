@@ -141,7 +141,7 @@ func (p *parser) setIcons(f field) error {
 
 var (
 	roleLine  = lazily(`^## (user|assistant)[ \t\r]*$`)
-	likeRole  = lazily(`^## (?i:user|assistant):?[ \t\r]*$`)
+	likeRole  = lazily(`^## (?i:user|assistant|system):?[ \t\r]*$`)
 	aboveKeys = lazily(`^(?:\s+---|#.*\s+---\s*\n(?:name|title|description|arguments):)`)
 	mediaLine = lazily(`^!\[[^\]]*\]\(([^()<>\s]+)\)[ \t\r]*$`)
 	hasScheme = lazily(`^[A-Za-z][A-Za-z0-9+.-]*:`)
@@ -160,7 +160,7 @@ func (p *parser) nativeText(files []string, text string, line int) error {
 			role, link = roleLine().FindStringSubmatch(bare), mediaLine().FindStringSubmatch(bare)
 			if role == nil && likeRole().MatchString(bare) {
 				p.report.doubtful(last(files), line, "Heading is text",
-					"a message begins with ## user or ## assistant, in small letters without a colon; write it like that, or another heading")
+					"a message begins with ## user or ## assistant, in small letters without a colon, and there is no other role; write one of them, or another heading")
 			}
 		}
 		var err error
