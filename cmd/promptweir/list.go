@@ -139,8 +139,15 @@ func (q *query) list(ctx context.Context, filter *listFilter) (l listing, err er
 			}
 			l.prompts = append(l.prompts, prompt)
 		}
-		l.partial = partialOf(s.Troubles())
+		troubles := s.Troubles()
+		l.partial = partialOf(troubles)
 		for _, report := range catalog.Summarized(append(s.Reports(), publish.Unmatched(s)...)) {
+			isPrinted := func(t snapshot.Trouble) bool {
+				return t.Problem != nil && strings.Contains(report.Text, t.Problem.Cause().Problem)
+			}
+			if q.lists.live && report.Kind == catalog.BrokenFile && slices.ContainsFunc(troubles, isPrinted) {
+				continue // withUpstreams printed the troubles
+			}
 			q.app.warn("%s", report.Text)
 		}
 		return nil
