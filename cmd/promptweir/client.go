@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -102,7 +103,10 @@ func clientsFor(a *app, f clientFlags) ([]clientsetup.Client, error) {
 		if f.auth {
 			access = clientsetup.Token
 		}
-		_, err := parseURL("--url", f.url, config.DefaultListen+config.DefaultPath)
+		u, err := parseURL("--url", f.url, config.DefaultListen+config.DefaultPath)
+		if err == nil && strings.Trim(u.Path, "/") == "" {
+			a.warn("--url has no path, and a gateway's endpoint usually is at %s", u.JoinPath(config.DefaultPath).Redacted())
+		}
 		return clientsetup.For(f.url, f.name, access, clientsetup.Registration{}), err
 	}
 	if a.config == "" && configHere() == "" {

@@ -69,6 +69,10 @@ With --usage, diff also prints who used the prompts that they lose by the change
 }
 
 func (d *diffFlags) diff(ctx context.Context, oldPath, newPath string) error {
+	if _, err := os.Stat(newPath); errors.Is(err, fs.ErrNotExist) {
+		return &usageError{fmt.Sprintf("%q is not a file or a folder; only OLD can be a git revision. To compare two, check out the "+
+			"new one: git worktree add ../new %[1]s", newPath)}
+	}
 	oldPath, remove, err := d.atRevision(ctx, oldPath, newPath)
 	if err != nil {
 		return err

@@ -1,7 +1,9 @@
 package main
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"os"
 	"slices"
@@ -56,7 +58,11 @@ func writeEnvFile(path string, variables map[string]config.Secret) error {
 	for _, name := range slices.Sorted(maps.Keys(variables)) {
 		fmt.Fprintf(&text, "%s=%s\n", name, quoteVariable(variables[name].Reveal()))
 	}
-	return safefile.WriteNew(path, []byte(text.String()), 0o600, os.OpenFile)
+	err := safefile.WriteNew(path, []byte(text.String()), 0o600, os.OpenFile)
+	if errors.Is(err, fs.ErrExist) {
+		return fmt.Errorf("--env-file writes a new file, and %s exists; name another, or remove it", path)
+	}
+	return err
 }
 
 // quoteVariable quotes a value for shells, systemd and [godotenv]: in single quotes, or in double quotes if it

@@ -70,7 +70,7 @@ func flagError(cmd *cobra.Command, err error) error {
 // flagHints has a remedy for the flags that people expect of a command.
 var flagHints = map[string]string{ //nolint:gochecknoglobals // a constant table
 	"client token": "write --auth, and put the token into PROMPTWEIR_TOKEN", "explain url": "name the configuration with --config",
-	"serve listen": "set listen in the gateway block", "serve port": "set listen in the gateway block",
+	"diff as": "the result names all who gain or lose a prompt", "serve listen": "set listen in the gateway block", "serve port": "set listen in the gateway block",
 }
 
 // The formats of --output.

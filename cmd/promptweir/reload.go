@@ -23,7 +23,8 @@ func reloadCommand(a *app) *cobra.Command {
 
 The gateway also reloads by itself when a file of the configuration changes; reload is for scripts
 that need the outcome. The exit code is 1 if the gateway refuses the configuration, or leaves out a
-team's file.`,
+team's file. The outcome does not cover prompt files, which the gateway reads by itself within a
+second: validate finds those with errors.`,
 		Example: "  promptweir reload --config promptweir\n" +
 			"  promptweir reload --admin http://127.0.0.1:8081",
 		RunE: func(cmd *cobra.Command, _ []string) error {

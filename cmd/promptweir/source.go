@@ -97,8 +97,8 @@ func (q *query) check() error {
 		return &usageError{"--config and --url are mutually exclusive; leave one out"}
 	case q.url != "" && q.who != principalFlags{}:
 		return &usageError{"--as requires --config: a running gateway identifies its caller by --token"}
-	case q.url == "" && q.caFile != "":
-		return &usageError{"--ca-file requires --url: an upstream block has ca_file"}
+	case q.url == "" && (q.caFile != "" || q.isTokenGiven()):
+		return &usageError{"--token and --ca-file require --url: an upstream block has headers and ca_file"}
 	case q.url != "" && q.lists.live:
 		return &usageError{"--live requires --config: a running gateway has lists of its own"}
 	}

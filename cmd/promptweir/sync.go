@@ -84,6 +84,9 @@ func completeNames(word string) (words []string) {
 
 // check checks the flags. Without --to, it asks the user at a terminal for the clients.
 func (y *syncer) check(ctx context.Context) error {
+	if y.query.app.configGiven() {
+		return &usageError{"sync writes the prompts of a running gateway: use --url URL instead of --config"}
+	}
 	y.query.chooseServer()
 	u, err := parseURL("--url", y.query.url, config.DefaultListen+config.DefaultPath)
 	if err != nil {

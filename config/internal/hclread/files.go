@@ -58,10 +58,10 @@ func (f *finder) find(path string) {
 	}
 }
 
-// namedFile reads a file that the caller names, with any extension.
+// namedFile reads a file that the caller names. It refuses lock files, and extensions of other formats.
 func (f *finder) namedFile(path string) {
-	if IsLockFile(path) {
-		f.Unplaced("Not a configuration file", "%s is a lock file; name the configuration or its folder.", path)
+	if IsLockFile(path) || slices.Contains([]string{".md", ".toml", ".yaml", ".yml"}, filepath.Ext(path)) {
+		f.Unplaced("Not a configuration file", "%s is not HCL, or is a lock file; name the configuration or its folder.", path)
 		return
 	}
 	f.options.OnRead(path)

@@ -183,7 +183,7 @@ func TestReadPath_NamesThePathThatItCannotRead(t *testing.T) {
 	for name, want := range map[string]string{
 		"missing":    "no such file",
 		"empty":      "contains no .hcl file",
-		"x.lock.hcl": "is a lock file",
+		"x.lock.hcl": "is a lock file; name the configuration",
 		"dangling":   "no such file",
 		"large.hcl":  "split it",
 	} {
