@@ -95,10 +95,7 @@ func (c *Condition) ReadsClaims() bool {
 
 // ReadsClaims reports whether any rule depends on the claims of a principal's token.
 func (c *Config) ReadsClaims() bool {
-	reads := func(r Rule) bool { return r.When != nil && r.When.ReadsClaims() }
-	return slices.ContainsFunc(c.Hides, reads) || slices.ContainsFunc(c.Teams, func(t Team) bool {
-		return slices.ContainsFunc(t.Hides, reads) || slices.ContainsFunc(t.Exposes, reads)
-	})
+	return slices.ContainsFunc(c.rules(), func(r *Rule) bool { return r.When != nil && r.When.ReadsClaims() })
 }
 
 // findReads sets the fields that tell which facts the condition reads. A claim is recorded by its top-level name.

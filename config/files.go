@@ -11,7 +11,6 @@ import (
 	"strings"
 
 	"github.com/bmatcuk/doublestar/v4"
-	"go.mau.fi/util/exslices"
 	"golang.org/x/text/unicode/norm"
 
 	"github.com/promptweir/promptweir/config/internal/hclread"
@@ -138,10 +137,6 @@ func (f *Files) Raise() string {
 		return fmt.Sprintf("the platform team can raise max_files in allow %q", f.grants.team)
 	}
 	return "raise max_files in the gateway block"
-}
-
-func (f *Files) patternTexts() string {
-	return strings.Join(exslices.CastFunc(f.Patterns, PathPattern.String), " ")
 }
 
 // FileFormat is the format of prompt files.

@@ -20,6 +20,20 @@ type Rule struct {
 	Place   Place
 }
 
+// rules returns the expose and hide blocks of all teams and of the gateway.
+func (c *Config) rules() (all []*Rule) {
+	lists := [][]Rule{c.Hides}
+	for i := range c.Teams {
+		lists = append(lists, c.Teams[i].Exposes, c.Teams[i].Hides)
+	}
+	for _, rules := range lists {
+		for i := range rules {
+			all = append(all, &rules[i])
+		}
+	}
+	return all
+}
+
 // Matches reports whether one of the rule's patterns matches an exposed name.
 func (r *Rule) Matches(name string) bool { return matchesAny(r.Prompts, name) }
 

@@ -46,17 +46,10 @@ func (d *decoder) separateSkills(cfg *Config) {
 	if !cfg.HasSkills() {
 		return
 	}
-	separate := func(rules []Rule) {
-		for i := range rules {
-			for j := range rules[i].Prompts {
-				rules[i].Prompts[j].byKind = true
-			}
+	for _, rule := range cfg.rules() {
+		for i := range rule.Prompts {
+			rule.Prompts[i].byKind = true
 		}
-	}
-	separate(cfg.Hides)
-	for i := range cfg.Teams {
-		separate(cfg.Teams[i].Hides)
-		separate(cfg.Teams[i].Exposes)
 	}
 	d.refuseStrip(cfg.Teams)
 }

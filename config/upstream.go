@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"go.mau.fi/util/exslices"
+
 	"github.com/promptweir/promptweir/config/internal/hclread"
 )
 
@@ -90,7 +92,7 @@ type Upstream struct {
 func (u Upstream) Address() string {
 	switch {
 	case u.Files != nil:
-		return u.Files.patternTexts()
+		return strings.Join(exslices.CastFunc(u.Files.Patterns, PathPattern.String), " ")
 	case u.Transport == Stdio:
 		return strings.Join(hideWords(u.printableWords()), " ")
 	}

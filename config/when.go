@@ -273,11 +273,7 @@ func (d *decoder) warnUnknownFacts(cfg *Config) {
 		"prompt.team":     cfg.TeamNames(),
 		"prompt.upstream": exslices.CastFunc(cfg.Upstreams(), func(u Upstream) string { return u.Name }),
 	}
-	rules := slices.Clone(cfg.Hides)
-	for i := range cfg.Teams {
-		rules = append(append(rules, cfg.Teams[i].Exposes...), cfg.Teams[i].Hides...)
-	}
-	for _, r := range rules {
+	for _, r := range cfg.rules() {
 		if r.When == nil {
 			continue
 		}
