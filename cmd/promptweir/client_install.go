@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -66,12 +67,8 @@ func installClient(ctx context.Context, a *app, c clientsetup.Client, yes bool) 
 		return err
 	}
 	if !yes {
-		isWanted, err := prompter.Confirm(ctx, "Write it?")
-		switch {
-		case err != nil:
-			return err
-		case !isWanted:
-			return errors.New("nothing was written")
+		if isWanted, err := prompter.Confirm(ctx, "Write it?"); err != nil || !isWanted {
+			return cmp.Or(err, errors.New("nothing was written"))
 		}
 	}
 	return i.write(before, after)

@@ -162,11 +162,7 @@ func importLive(ctx context.Context, a *app, paths []string, yes bool) error {
 		for _, trouble := range s.Troubles() {
 			a.warn("%s", trouble)
 		}
-		have := "have"
-		if with == 1 {
-			have = "has"
-		}
-		_, err := fmt.Fprintf(a.out, "%s, %d %s prompts (%d)\n", terminal.Count(len(s.States), "server"), with, have, all)
+		_, err := fmt.Fprintf(a.out, "%s, %d with prompts (%d)\n", terminal.Count(len(s.States), "server"), with, all)
 		return err
 	})
 }

@@ -142,9 +142,7 @@ func (l *lockFlags) isWanted(ctx context.Context, changes []config.LockChange) (
 func (l *lockFlags) updated(before, listed config.Lock, s *snapshot.Snapshot) config.Lock {
 	unlisted := s.Unlisted()
 	if len(unlisted) > 0 {
-		fmt.Fprintf(l.app.err,
-			"promptweir: the prompts of %s are not known, so their approved definitions stay\n",
-			strings.Join(unlisted, ", "))
+		l.app.warn("the prompts of %s are not known, so their approved definitions stay", strings.Join(unlisted, ", "))
 	}
 	isSelected := func(p config.LockedPrompt) bool {
 		i, known := s.Index(p.Upstream)

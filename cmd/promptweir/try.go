@@ -91,14 +91,8 @@ not name.`,
 
 // sayWhatIsServed prints the number of served prompts, and how many of the sources were listed.
 func (a *app) sayWhatIsServed(s *snapshot.Snapshot) {
-	listed := 0
-	for _, state := range s.States {
-		if state.Listed {
-			listed++
-		}
-	}
-	a.warn("serving %s from %d of %s", terminal.Count(len(inspect.Entries(s, nil)), "prompt"), listed,
-		terminal.Count(len(s.States), "source"))
+	all := len(s.States)
+	a.warn("serving %s from %d of %s", terminal.Count(len(inspect.Entries(s, nil)), "prompt"), all-len(s.Unlisted()), terminal.Count(all, "source"))
 }
 
 // tryListeners returns the blocks gateway and admin, which listen on loopback: on port and the next port; if
@@ -107,23 +101,23 @@ func tryListeners(ctx context.Context, port int) (string, error) {
 	if port < 0 || port >= 1<<16 {
 		return "", &usageError{fmt.Sprintf("--port %d: use a number from 0 to 65535", port)}
 	}
-	var blocks strings.Builder
-	for i, block := range []string{"gateway", "admin"} {
-		// Serve both variants, because clients differ.
-		more := map[string]string{"gateway": `variants = ["flat", "tools"]`}[block]
-
-		address := "127.0.0.1:0"
-		if port > 0 && port+i < 1<<16 {
-			wanted := net.JoinHostPort("127.0.0.1", strconv.Itoa(port+i))
-			if l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", wanted); err == nil {
-				address = wanted
-				// This is only a probe: serving binds the port again and reports a conflict.
-				_ = l.Close()
-			}
+	freeAddress := func(port int) string {
+		wanted := net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
+		l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", wanted)
+		if err != nil {
+			return "127.0.0.1:0"
 		}
-		fmt.Fprintf(&blocks, "%s {\n listen = %q\n %s\n}\n", block, address, more)
+		// This is only a probe: serving binds the port again and reports a conflict.
+		_ = l.Close()
+		return wanted
 	}
-	return blocks.String(), nil
+	gateway, admin := "127.0.0.1:0", "127.0.0.1:0"
+	if port > 0 {
+		gateway, admin = freeAddress(port), freeAddress(port+1) // port 65536 is not free
+	}
+	// Serve both variants, because clients differ.
+	const blocks = "gateway {\n listen = %q\n variants = [\"flat\", \"tools\"]\n}\nadmin {\n listen = %q\n}\n"
+	return fmt.Sprintf(blocks, gateway, admin), nil
 }
 
 // addAll adds the paths and URLs of the command line. Without any, it adds the clients' folders in the

@@ -248,14 +248,11 @@ func checkListeners(ctx context.Context, cfg *config.Config) []liveCheck {
 		switch {
 		case err == nil:
 			_ = listener.Close()
-			return checked("listener", checkOK, location, "%s of the %s block is free",
-				address, block)
+			return checked("listener", checkOK, location, "%s of the %s block is free", address, block)
 		case isRunning && errors.Is(err, syscall.EADDRINUSE):
-			return checked("listener", checkOK, location, "a gateway listens on %s of the %s block",
-				address, block)
+			return checked("listener", checkOK, location, "a gateway listens on %s of the %s block", address, block)
 		}
-		return checked("listener", checkError, location, "%v",
-			serving.ListenError(block, address, place, err))
+		return checked("listener", checkError, location, "%v", serving.ListenError(block, address, place, err))
 	}
 	return []liveCheck{
 		check("gateway", cfg.Gateway.Listen, cfg.Gateway.Place),
