@@ -30,7 +30,7 @@ func usual() Line {
 	}
 	for i, field := range reflect.VisibleFields(reflect.TypeFor[Line]()) {
 		switch value := reflect.ValueOf(&line).Elem().FieldByIndex(field.Index); {
-		case !value.IsZero() || field.Name == "Cut": // encode sets Cut
+		case !value.IsZero():
 		case value.Kind() == reflect.String:
 			value.SetString(field.Name)
 		case value.Kind() == reflect.Bool:
