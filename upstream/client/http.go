@@ -165,8 +165,10 @@ func (t *httpTransport) readResponse(came *httpResponse, r *request) (err error)
 		r.response, err = t.readRefusal(came, r.method, id)
 		return err
 	}
-	if sent, err := http.ParseTime(came.Header.Get("Date")); err == nil && t.agreed.Load().revision == "" {
-		t.clockOffset = time.Until(sent).Round(time.Second)
+	if t.agreed.Load().revision == "" {
+		if sent, err := http.ParseTime(came.Header.Get("Date")); err == nil {
+			t.clockOffset = time.Until(sent).Round(time.Second)
+		}
 	}
 	if r.method == wire.Initialize {
 		// Set the session id before the body is read: the server may send requests on this stream,
