@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"os"
 	"os/signal"
+	"runtime"
 	"syscall"
 	"time"
 
@@ -51,6 +52,8 @@ func HTTP(ctx context.Context, opts Options, profiled bool) error {
 	options.Ledger = clients
 	if profiled {
 		options.Debug = startProfiling()
+	} else {
+		runtime.MemProfileRate = 0 // only /debug/ serves this profile
 	}
 	if options.Audit, err = audit.Open(p.cfg.Audit, p.logger); err != nil {
 		return err
