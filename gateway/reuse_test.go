@@ -36,7 +36,8 @@ func TestGet_AllocatesLittle(t *testing.T) {
 func TestGet_RequestsThatAreUsedAgainAreNotMixed(t *testing.T) {
 	const clients, rounds = 3, 40 // for each era and principal
 	path := filepath.Join(t.TempDir(), "audit.jsonl")
-	left := make(chan string, 1<<10) // the gets that a server has, and whose client is to leave
+	text := func(code string) string { return strings.Repeat(code+" ", 1+len(code)%2*600) } // some large, some small
+	left := make(chan string, 1<<10)                                                        // the gets that a server has, and whose client is to leave
 	echo := func(p *gatewaytest.Peer) *gatewaytest.Peer {
 		p.OnGet(func(w http.ResponseWriter, r *http.Request, call gatewaytest.Call) bool {
 			var params struct{ Arguments struct{ Code string } }
@@ -49,7 +50,11 @@ func TestGet_RequestsThatAreUsedAgainAreNotMixed(t *testing.T) {
 				<-r.Context().Done()
 				return true
 			}
-			p.Respond(w, call, fmt.Sprintf(`{"messages":[{"role":"user","content":{"type":"text","text":%q}}]}`, code))
+			if strings.HasSuffix(code, "refused") {
+				p.Respond(w, call, fmt.Sprintf(`error:{"code":-32000,"message":%q}`, text(code)))
+				return true
+			}
+			p.Respond(w, call, fmt.Sprintf(`{"messages":[{"role":"user","content":{"type":"text","text":%q}}]}`, text(code)))
 			return true
 		})
 		return p
@@ -67,7 +72,7 @@ func TestGet_RequestsThatAreUsedAgainAreNotMixed(t *testing.T) {
 
 	get := func(c *gatewaytest.Client, prompt, code string) {
 		id, params := fmt.Sprintf("%q", "id of "+code), fmt.Sprintf(`{"name":%q,"arguments":{"code":%q}}`, prompt, code)
-		want := []string{id, fmt.Sprintf("%q", code)}
+		want := []string{id, fmt.Sprintf("%q", text(code))}
 		ctx, stop := context.WithCancel(t.Context())
 		defer stop()
 		stops.Store(code, stop)
@@ -98,7 +103,7 @@ func TestGet_RequestsThatAreUsedAgainAreNotMixed(t *testing.T) {
 			for i := range clients {
 				group.Go(func() {
 					for round := range rounds {
-						kind := []string{"answered", "answered", "leaves"}[round%3]
+						kind := []string{"answered", "refused", "leaves"}[round%3]
 						prompt := []string{"old.review", "new.review"}[round%2]
 						get(c, prompt, fmt.Sprintf("%s-%s-%d-%d-%s", token, c.Revision, i, round, kind))
 					}

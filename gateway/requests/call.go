@@ -47,6 +47,9 @@ func newCall(x *run, entry *catalog.Entry, owners []catalog.Owner, params wire.O
 		entry: entry, params: params, owners: owners,
 		request: upstream.Request{Method: x.r.Message.Method, Caller: x.upstreamCaller()},
 	}
+	if x.r.isReusable() {
+		c.request.Memory = &x.memory
+	}
 	switch {
 	case c.request.Method == wire.PromptsGet:
 		c.request.Check = checkGot

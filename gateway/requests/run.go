@@ -38,6 +38,8 @@ type run struct {
 	// line is the request's line in the audit log. recorder.record completes it; set a field earlier where its
 	// value is known.
 	line audit.Line
+	// memory holds the upstream's result. It is used again with the run.
+	memory []byte
 }
 
 // isReusable reports whether nothing refers to the run once its request has been answered. Only a
@@ -46,6 +48,18 @@ func (x *run) isReusable() bool {
 	wasCalled := x.call.request.Method != ""
 	return !wasCalled || x.r.isReusable()
 }
+
+// reset prepares a run for its next request.
+func (x *run) reset() {
+	memory := x.memory
+	if cap(memory) > maxMemory {
+		memory = nil
+	}
+	*x = run{memory: memory}
+}
+
+// maxMemory bounds the memory for results that a run keeps, in bytes.
+const maxMemory = 64 << 10
 
 // runs are reusable runs.
 var runs = sync.Pool{New: func() any { return new(run) }} //nolint:gochecknoglobals // a pool is shared by nature

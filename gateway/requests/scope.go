@@ -54,7 +54,7 @@ func (s *Scope) Close() {
 	s.Message.Release()
 	s.Connection.Release()
 	if x := s.run; x != nil && x.isReusable() {
-		*x = run{}
+		x.reset()
 		runs.Put(x)
 	}
 	if s.run = nil; s.Request != nil {

@@ -40,6 +40,8 @@ type Request struct {
 	// Caller identifies the caller. Each caller has a line of its own in the queue. All calls with
 	// a nil Caller share one line.
 	Caller Caller
+	// Memory is memory for the result, see [client.Request].
+	Memory *[]byte
 	// Check validates a result. If Check is nil, every result is valid. An error fails the call
 	// with [client.BadResponse], but does not count in the circuit breaker, because the server did
 	// answer.
@@ -85,7 +87,7 @@ func (c *Calls) Do(ctx context.Context, request *Request, relay *client.Relay) (
 		relay = &client.Relay{}
 	}
 	k := &call{Calls: c, caller: caller, request: request, relay: relay}
-	k.sent = client.Request{Method: request.Method, Name: request.Name, Params: request.Params, Assertion: request.Assertion}
+	k.sent = client.Request{Method: request.Method, Name: request.Name, Params: request.Params, Assertion: request.Assertion, Memory: request.Memory}
 	if err := k.refusePaused(); err != nil { // before the call uses a slot and the rate
 		return client.Result{}, err
 	}

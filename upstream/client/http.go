@@ -177,7 +177,7 @@ func (t *httpTransport) readResponse(came *httpResponse, r *request) (err error)
 	}
 	switch contentType := came.contentType(); contentType {
 	case wire.ContentJSON:
-		r.response, err = t.readJSON(came, expected{id, r.method}, onMessage)
+		r.response, err = t.readJSON(came, expected{id, r.method}, onMessage, r.memory)
 	case wire.ContentSSE:
 		r.response, err = t.readStream(came, &r.position, expected{id, r.method}, onMessage)
 	default:
@@ -199,7 +199,7 @@ func (t *httpTransport) readResponse(came *httpResponse, r *request) (err error)
 func (t *httpTransport) readRefusal(came *httpResponse, method, id string) (*wire.Message, error) {
 	refusal, message := came.statusError(), new(wire.Message)
 	var answer *wire.Error
-	raw, err := came.readAll(t.http.maxMessage)
+	raw, err := came.readAll(t.http.maxMessage, nil)
 	// Search an incomplete body as well: a server that refuses TLS closes the connection without reading the request.
 	refusal.tls = tlsRefusalIn(came.StatusCode, raw)
 	if err == nil {
@@ -236,17 +236,24 @@ func (t *httpTransport) readRefusal(came *httpResponse, method, id string) (*wir
 // empty if no response is expected.
 type expected struct{ id, method string }
 
-// readJSON reads the expected response from a JSON body. Other messages in it go to onMessage.
+// readJSON reads the expected response from a JSON body, into memory unless that is nil. Other messages in the body go to
+// onMessage.
 func (t *httpTransport) readJSON(
-	came *httpResponse, want expected, onMessage func(*wire.Message),
+	came *httpResponse, want expected, onMessage func(*wire.Message), memory *[]byte,
 ) (*wire.Message, error) {
-	raw, err := came.readAll(t.http.maxMessage)
+	raw, err := came.readAll(t.http.maxMessage, memory)
 	if err != nil {
 		return nil, err
 	}
 	messages, err := t.parse(raw, want.method) // without an error, at least one message
 	if err != nil {
 		return nil, notAMessage(err)
+	}
+	if len(messages) == 1 && messages[0].Method == "" && string(messages[0].ID) == want.id {
+		return &messages[0], nil
+	}
+	if memory != nil { // other messages may outlast the call
+		*memory = nil
 	}
 	if response := pickResponse(messages, want.id, onMessage); response != nil {
 		return response, nil

@@ -314,24 +314,31 @@ func (r *httpResponse) drain() {
 	_, _ = io.CopyN(io.Discard, r, maxDrained)
 }
 
-// readAll reads the whole body.
-func (r *httpResponse) readAll(maxMessage int) ([]byte, error) {
+// readAll reads the whole body, into memory unless that is nil. It replaces memory that is too small.
+func (r *httpResponse) readAll(maxMessage int, memory *[]byte) ([]byte, error) {
+	if memory == nil {
+		memory = new([]byte)
+	}
 	if r.ContentLength > int64(maxMessage) {
 		return nil, tooLarge(maxMessage)
 	}
 	if r.ContentLength >= 0 {
-		raw := make([]byte, r.ContentLength)
+		if int64(cap(*memory)) < r.ContentLength {
+			*memory = make([]byte, r.ContentLength)
+		}
+		raw := (*memory)[:r.ContentLength]
 		_, err := io.ReadFull(r, raw)
 		return raw, err
 	}
-	var body bytes.Buffer
+	body := bytes.NewBuffer((*memory)[:0])
 	body.Grow(usualBody)
 	// Read one byte more than the maximum, to detect a larger message.
 	_, err := body.ReadFrom(io.LimitReader(r, int64(maxMessage)+1))
 	if err == nil && body.Len() > maxMessage {
 		err = tooLarge(maxMessage)
 	}
-	return body.Bytes(), err
+	*memory = body.Bytes()
+	return *memory, err
 }
 
 func tooLarge(maxMessage int) error {

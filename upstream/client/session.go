@@ -1,6 +1,7 @@
 package client
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -167,6 +168,9 @@ type Request struct {
 	Params wire.Object
 	// Assertion tells the server who the caller is. It is sent over HTTP only.
 	Assertion Assertion
+	// Memory is memory that the result may use: the result is invalid once something else uses it. The call
+	// replaces memory that is too small. If Memory is nil, the result has memory of its own.
+	Memory *[]byte
 }
 
 // Assertion is a header that identifies the caller of one request. The zero value adds no header.
@@ -195,7 +199,7 @@ func (s *Session) Call(ctx context.Context, q *Request, relay *Relay) (Result, e
 		s.inFlight.Add(1)
 		defer s.inFlight.Add(-1)
 	}
-	r := &request{id: s.lastID.Add(1), method: q.Method, name: q.Name, revision: s.Revision, assertion: q.Assertion}
+	r := &request{id: s.lastID.Add(1), method: q.Method, name: q.Name, revision: s.Revision, assertion: q.Assertion, memory: q.Memory}
 	r.params = outgoingParams(ctx, s.Revision, s.dialer.implementation, relay, r.id, q.Params)
 	// Most calls relay nothing, so the session need not match messages with them.
 	var call *relayedCall
@@ -214,7 +218,8 @@ func (s *Session) Call(ctx context.Context, q *Request, relay *Relay) (Result, e
 		err = replaceCause(err, context.Cause(ctx))
 	case err != nil:
 	case r.response.Error != nil:
-		err = responseError(r.response.Error)
+		// The error may outlast the memory of the result, such as in the state of the upstream.
+		err = responseError(bytes.Clone(r.response.Error))
 	case r.response.Result.Kind() != '{':
 		err = &ProtocolError{problem: "the result is not an object"}
 	default:

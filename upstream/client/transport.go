@@ -48,6 +48,8 @@ type request struct {
 	revision string
 	// assertion is sent over HTTP only.
 	assertion Assertion
+	// memory is [Request.Memory].
+	memory *[]byte
 	// onMessage, if set, gets the messages that belong to this request with certainty. It must not
 	// block. Only Streamable HTTP calls it.
 	onMessage func(*wire.Message)
