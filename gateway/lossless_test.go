@@ -3,6 +3,7 @@ package gateway_test
 import (
 	"encoding/json"
 	"fmt"
+	"math"
 	"net/http"
 	"strconv"
 	"strings"
@@ -404,8 +405,10 @@ func (g *generator) result(modern bool) members {
 	return g.object(must, g.known("description", g.text()), g.includeContext(), g.metadata(own...))
 }
 
+// failure returns an error that passes between the eras unchanged: its code is not one of those that MCP reserves.
 func (g *generator) failure() members {
-	return g.object(members{g.known("code", g.pick("-32001", "-32602", "-32603", "-32601", "-32000", "0", "7", strconv.Itoa(int(rapid.Int32().Draw(g.T, "code"))))), g.known("message", g.text())},
+	return g.object(members{g.known("code", g.pick("-32001", "-32602", "-32603", "-32601", "-32000", "-2147483648", "0",
+		strconv.Itoa(int(rapid.Int32Range(-31999, math.MaxInt32).Draw(g.T, "code"))))), g.known("message", g.text())},
 		g.known("data", g.value(3)))
 }
 
