@@ -307,11 +307,8 @@ func (d *decoder) checkOwnership() {
 		}
 	}
 	for _, blocks := range misplaced { // one report per file, which names all misplaced types
-		var types []string
+		types := exslices.DeduplicateUnsorted(exslices.CastFunc(blocks, (*hclread.Block).Type))
 		for _, b := range blocks {
-			if !slices.Contains(types, b.Type()) {
-				types = append(types, b.Type())
-			}
 			b.Drop()
 		}
 		place := "to a file without one, such as gateway.hcl"

@@ -111,13 +111,10 @@ func tryListeners(ctx context.Context, port int) (string, error) {
 		_ = l.Close()
 		return wanted
 	}
-	gateway, admin := "127.0.0.1:0", "127.0.0.1:0"
-	if port > 0 {
-		gateway, admin = freeAddress(port), freeAddress(port+1) // port 65536 is not free
-	}
+	next := port + min(port, 1) // 0 stays 0, which is any port; 65536 is never free
 	// Serve both variants, because clients differ.
 	const blocks = "gateway {\n listen = %q\n variants = [\"flat\", \"tools\"]\n}\nadmin {\n listen = %q\n}\n"
-	return fmt.Sprintf(blocks, gateway, admin), nil
+	return fmt.Sprintf(blocks, freeAddress(port), freeAddress(next)), nil
 }
 
 // addAll adds the paths and URLs of the command line. Without any, it adds the clients' folders in the

@@ -18,6 +18,7 @@ import (
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/metric"
 
+	"github.com/promptweir/promptweir/cmd/promptweir/internal/terminal"
 	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/gateway"
 	"github.com/promptweir/promptweir/gateway/requests"
@@ -53,10 +54,7 @@ func listen(
 
 // ListenError explains why an address cannot be bound, with a remedy.
 func ListenError(block, address string, location config.Place, err error) error {
-	where := address
-	if location != (config.Place{}) { // the default has no location
-		where += " (" + location.String() + ")"
-	}
+	where := address + terminal.InBrackets(location.String()) // the default has no location
 	why, remedy := err.Error(), "correct listen in the "+block+" block"
 	switch {
 	case errors.Is(err, syscall.EADDRINUSE):

@@ -92,10 +92,7 @@ var Targets = []Target{
 		Name: "vscode", Title: "VS Code", within: "Code/User/prompts",
 		suffix: ".prompt.md", compose: composeMarkdown, place: vscodePlace,
 		live: []live{
-			{
-				matches("\\$\x00*\\{\x00*(input:|file|selection|selectedText|workspaceFolder)"),
-				"fills in a value",
-			},
+			{matches("\\$\x00*\\{\x00*(input:|file|selection|selectedText|workspaceFolder)"), "fills in a value"},
 			{matches(`(?i)#(file|folder|tool|sym|codebase|selection|changes|fetch|githubRepo)\b`), "finds a file or tool"},
 			{hasLocalLink, "reads a linked file"},
 		},
@@ -194,17 +191,11 @@ func vscodePlace(p *Prompt, names []string, argument int, _ string) string {
 var (
 	notInLabel = regexp.MustCompile(`[^\pL\pN ._-]+`)
 	inLink     = regexp.MustCompile(`\]\(([^)\n]+)`)
+	isRemote   = regexp.MustCompile(`^(?i:https?://|mailto:|#)`)
 )
 
 // hasLocalLink reports whether a text has a Markdown link to something other than an http, https or mailto
 // URL or an anchor.
 func hasLocalLink(text string) bool {
-	for _, found := range inLink.FindAllStringSubmatch(text, -1) {
-		target := strings.ToLower(found[1])
-		if !strings.HasPrefix(target, "http://") && !strings.HasPrefix(target, "https://") &&
-			!strings.HasPrefix(target, "mailto:") && !strings.HasPrefix(target, "#") {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(inLink.FindAllStringSubmatch(text, -1), func(found []string) bool { return !isRemote.MatchString(found[1]) })
 }
