@@ -1,7 +1,7 @@
 package main
 
 import (
-	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -96,51 +96,37 @@ func (r repository) write(ctx context.Context, tree, folder string) error {
 			objects.WriteString(fields[2] + "\n")
 		}
 	}
-	ctx, stop := context.WithCancel(ctx)
 	command := r.command(ctx, "cat-file", "--batch")
 	command.Stdin = strings.NewReader(objects.String())
-	contents, err := command.StdoutPipe()
-	if err == nil {
-		err = command.Start()
+	contents, failure := command.Output() // writeObject reports a missing content first
+	in := bytes.NewReader(contents)
+	for _, file := range files {
+		if err := writeObject(root, file.path, file.isLink, in); err != nil {
+			return err
+		}
 	}
-	if err != nil {
-		stop()
-		return err
-	}
-	in := bufio.NewReader(contents)
-	for i := 0; i < len(files) && err == nil; i++ {
-		err = writeObject(root, files[i].path, files[i].isLink, in)
-	}
-	stop() // git may still be writing after an error
-	_ = command.Wait()
-	return err
+	return gitError(failure)
 }
 
 // writeObject writes the next object of the output of git cat-file to a file or a link.
-func writeObject(root *os.Root, path string, isLink bool, in *bufio.Reader) error {
+func writeObject(root *os.Root, path string, isLink bool, in *bytes.Reader) error {
 	var object, kind string
 	var size int64
 	if _, err := fmt.Fscanf(in, "%s %s %d\n", &object, &kind, &size); err != nil {
 		return fmt.Errorf("git has no content of %s here; fetch it with git", path)
 	}
-	content := io.LimitReader(in, size)
-	err := root.MkdirAll(filepath.Dir(path), 0o700)
-	if err == nil && isLink {
-		var target []byte
-		if target, err = io.ReadAll(content); err == nil {
-			err = root.Symlink(string(target), path)
-		}
-	} else if err == nil {
-		var file *os.File
-		if file, err = root.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600); err == nil {
-			_, err = io.Copy(file, content)
-			err = errors.Join(err, file.Close())
-		}
-	}
+	content, err := io.ReadAll(io.LimitReader(in, size))
+	_, _ = in.ReadByte() // the line break after each object
 	if err == nil {
-		_, err = in.Discard(1) // skips the line break after each object
+		err = root.MkdirAll(filepath.Dir(path), 0o700)
 	}
-	return err
+	switch {
+	case err != nil:
+		return err
+	case isLink:
+		return root.Symlink(string(content), path)
+	}
+	return root.WriteFile(path, content, 0o600)
 }
 
 // gitError replaces the exit status of git by its message.
