@@ -18,15 +18,7 @@ func tokenCommand(a *app) *cobra.Command {
 	var admin bool
 	command := &cobra.Command{
 		Use: "token LABEL", Short: "Make a bearer token, and the block that accepts it",
-		Args: func(cmd *cobra.Command, args []string) error {
-			switch {
-			case admin && len(args) > 0:
-				return &usageError{"--admin excludes LABEL: promptweir token --admin"}
-			case admin:
-				return nil
-			}
-			return wantArgs(1, 1, "a label, or --admin")(cmd, args)
-		},
+		Args: wantArgs(0, 1, "a label, or --admin"),
 		Long: `Make a bearer token, and the block that accepts it: an auth block for the client
 LABEL or, with --admin, an admin block for operators.
 
@@ -36,10 +28,13 @@ standard output.`,
 			"  promptweir token ci --group build -o json\n" +
 			"  promptweir token --admin",
 		RunE: func(_ *cobra.Command, args []string) error {
-			if admin && (t.As != "" || t.Groups != nil) {
-				return &usageError{"--admin excludes --group and --as: operators are not principals"}
-			}
 			t.Subject = strings.Join(args, "")
+			switch {
+			case admin && (t.Subject != "" || t.As != "" || t.Groups != nil):
+				return &usageError{"--admin excludes LABEL, --group and --as: operators are not principals"}
+			case !admin && len(args) == 0:
+				return &usageError{"token needs a label, or --admin: promptweir token LABEL"}
+			}
 			return printToken(a, t, admin, output == formatJSON)
 		},
 	}
