@@ -16,6 +16,7 @@ import (
 	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/gateway/catalog"
 	"github.com/promptweir/promptweir/gateway/clients"
+	"github.com/promptweir/promptweir/gateway/inspect"
 	"github.com/promptweir/promptweir/gateway/publish"
 	"github.com/promptweir/promptweir/gateway/snapshot"
 	"github.com/promptweir/promptweir/upstream/files"
@@ -363,10 +364,18 @@ func drift(s *snapshot.Snapshot, r catalog.Report) config.Finding {
 		Line: 1, Summary: "Not approved", Detail: strings.ToUpper(r.Text[:1]) + r.Text[1:] + ".",
 		IsWarning: s.Config.LockFor(u.Team).Mode != config.LockEnforce,
 	}
-	if len(r.Owners) > 1 {
+	if found.Path = promptFile(s, owner); len(r.Owners) > 1 {
 		found.Path, found.Line = u.Place.File, u.Place.Line
-	} else if prompt := s.FilePrompt(u.Name, owner.Name); prompt != nil {
-		found.Path = filepath.Join(u.Files.Root, filepath.FromSlash(prompt.Path))
 	}
 	return found
+}
+
+// promptFile returns the path of the file of an owner's prompt, or "" if the prompt is not from a file.
+func promptFile(s *snapshot.Snapshot, owner catalog.Owner) string {
+	prompt := inspect.FilePrompt(s, owner)
+	if prompt == nil {
+		return ""
+	}
+	i, _ := s.Index(owner.Upstream)
+	return filepath.Join(s.Upstreams[i].Files.Root, filepath.FromSlash(prompt.Path))
 }

@@ -1,8 +1,8 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -83,7 +83,8 @@ func lossChecks(s *snapshot.Snapshot, losses []clients.Loss) (checks []liveCheck
 	for _, shared := range joined {
 		subject, location := "each prompt", ""
 		if shared.Prompt != "" {
-			location = lossLocation(s, shared.Prompt)
+			owner := s.Catalog.Lookup(shared.Prompt).Owners[0]
+			location = cmp.Or(promptFile(s, owner), owner.Place)
 			subject = fmt.Sprintf("%s (%s)", shared.Prompt, location)
 		}
 		if all := prompts[groupOf(shared)]; len(all) > maxExamples {
@@ -97,14 +98,4 @@ func lossChecks(s *snapshot.Snapshot, losses []clients.Loss) (checks []liveCheck
 			terminal.OneLine(fmt.Sprintf("%s is %s; %s", subject, shared.What(), shared.Remedy))))
 	}
 	return checks
-}
-
-// lossLocation returns the location of a prompt: the path of its file, or the server's upstream block.
-func lossLocation(s *snapshot.Snapshot, name string) string {
-	owner := s.Catalog.Lookup(name).Owners[0]
-	if prompt := inspect.FilePrompt(s, owner); prompt != nil {
-		i, _ := s.Index(owner.Upstream)
-		return filepath.Join(s.Upstreams[i].Files.Root, filepath.FromSlash(prompt.Path))
-	}
-	return owner.Place
 }

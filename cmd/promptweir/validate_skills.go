@@ -23,17 +23,13 @@ var skillURI = regexp.MustCompile(`skill://[^\s<>"'` + "`" + `)\]]+`)
 // checkSkills returns a line for each Markdown file of a skill that cannot be read, or that contains skill URIs
 // that lead to no served skill: the gateway moves skills below prefixes, but does not change the URIs in texts.
 func checkSkills(ctx context.Context, g *gateway.Gateway) (checks []liveCheck) {
-	places := map[string]string{}
-	for _, u := range g.Snapshot().Upstreams {
-		places[u.Name] = u.Place.String()
-	}
 	entries := slices.DeleteFunc(slices.Clone(g.Snapshot().Catalog.Entries()), func(e *catalog.Entry) bool { return e.Skill == nil })
 	isServed := func(uri string) bool {
 		return slices.ContainsFunc(entries, func(e *catalog.Entry) bool { return uri == e.Root || strings.HasPrefix(uri, e.Root+"/") })
 	}
 	reads := 0
 	for _, entry := range entries {
-		files, place := entry.Skill.Files, places[entry.Owners[0].Upstream]
+		files, place := entry.Skill.Files, entry.Owners[0].Place
 		if entry.Skill.Dynamic {
 			files = []skills.File{{Path: wire.SkillFile}}
 		}
