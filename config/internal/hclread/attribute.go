@@ -1,6 +1,7 @@
 package hclread
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -163,10 +164,7 @@ func SecretMap[T any](
 	values, seen := map[string]T{}, map[string]string{} // seen maps results of the function same to keys
 	for _, key := range slices.Sorted(maps.Keys(entries)) {
 		e := entries[key]
-		at, isWritten := written[key]
-		if !isWritten {
-			at = b.ValueRange(name)
-		}
+		at := cmp.Or(written[key], b.ValueRange(name))
 		if first, isDuplicate := seen[same(key)]; isDuplicate {
 			duplicateKey(b, at, name, key, first)
 		}
