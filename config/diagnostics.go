@@ -123,6 +123,9 @@ func NewDiagnostics(findings []Finding) Diagnostics { return Diagnostics{hclread
 // if no known name is near.
 func Suggest(name string, known []string) string { return hclread.Suggest(name, known) }
 
+// OrList returns alternatives as a list: a, b or c. words must not be empty.
+func OrList(words []string) string { return hclread.OrList(words) }
+
 // Formatted is one file of a configuration in its original and its canonical form.
 type Formatted struct {
 	Path          string

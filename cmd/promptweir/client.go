@@ -10,7 +10,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/promptweir/promptweir/cmd/promptweir/internal/terminal"
 	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/gateway/clients"
 	"github.com/promptweir/promptweir/gateway/clientsetup"
@@ -29,7 +28,7 @@ func clientCommand(a *app) *cobra.Command {
 		Short: "Connect a client to the gateway: print or install its settings",
 		Args:  wantArgs(1, 1, "a client's name"), ValidArgs: names,
 		Long: "Print the command or file that connects a client to the gateway.\n\n" +
-			"NAME is " + terminal.OrList(names) + `.
+			"NAME is " + config.OrList(names) + `.
 
 The endpoint and its authentication come from --config, or from --url and --auth. The command
 starts and contacts nothing.
@@ -72,7 +71,7 @@ func chooseClient(a *app, name string, f clientFlags) (clientsetup.Client, error
 		name = c.Name
 	}
 	if names := clientsetup.Names(); !slices.Contains(names, name) {
-		return clientsetup.Client{}, &usageError{fmt.Sprintf("client %q: use %s%s", name, terminal.OrList(names),
+		return clientsetup.Client{}, &usageError{fmt.Sprintf("client %q: use %s%s", name, config.OrList(names),
 			config.Suggest(name, names))}
 	}
 	all, err := clientsFor(a, f)

@@ -6,7 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/promptweir/promptweir/cmd/promptweir/internal/terminal"
+	"github.com/promptweir/promptweir/config"
 )
 
 // completionCommand prints a shell's completion script.
@@ -16,7 +16,7 @@ func completionCommand(a *app) *cobra.Command {
 		Use:   "completion SHELL",
 		Short: "Print a shell's completion script, for commands, prompts and arguments",
 		Long: "Print a shell's completion script, for commands, flags, prompts and their arguments.\n\n" +
-			"SHELL is " + terminal.OrList(shells) +
+			"SHELL is " + config.OrList(shells) +
 			". Prompts come from the server at --url or, with --config, from files and the lock " +
 			"file. Values come from the server, by completion/complete.",
 		Example: "  source <(promptweir completion bash)                                  # in this shell\n" +
@@ -42,7 +42,7 @@ func completionCommand(a *app) *cobra.Command {
 				return root.GenPowerShellCompletionWithDesc(a.out)
 			}
 			return &usageError{fmt.Sprintf("completion %q: use %s", args[0],
-				terminal.OrList(shells))}
+				config.OrList(shells))}
 		},
 	}
 }

@@ -13,7 +13,6 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/promptweir/promptweir/cmd/promptweir/internal/terminal"
 	"github.com/promptweir/promptweir/config"
 )
 
@@ -87,7 +86,7 @@ const (
 // addOutput declares the flag --output. The first format is the default.
 func addOutput(command *cobra.Command, output *string, formats ...string) {
 	addChoice(command, command.Flags(), output, "output", "o",
-		"`FORMAT` of the result: "+terminal.OrList(formats), formats...)
+		"`FORMAT` of the result: "+config.OrList(formats), formats...)
 }
 
 // addChoice declares a flag with fixed values. The default is *value or, if that is empty, the first choice.
@@ -101,7 +100,7 @@ func addChoice(
 	}
 	flags.FuncP(name, short, usage, func(given string) error {
 		if *value = strings.ToLower(given); !slices.Contains(choices, *value) {
-			return fmt.Errorf("use %s", terminal.OrList(choices))
+			return fmt.Errorf("use %s", config.OrList(choices))
 		}
 		return nil
 	})

@@ -105,7 +105,7 @@ func (y *syncer) check(ctx context.Context) error {
 	}
 	for _, name := range y.to {
 		if !slices.Contains(syncdir.Names(), name) {
-			return &usageError{fmt.Sprintf("--to %q: use %s", name, terminal.OrList(syncdir.Names()))}
+			return &usageError{fmt.Sprintf("--to %q: use %s", name, config.OrList(syncdir.Names()))}
 		}
 	}
 	return nil

@@ -33,7 +33,7 @@ func (v *validateFlags) checkClients() error {
 	}
 	for _, name := range v.clients {
 		if known := append(clients.Names(), allClients); name != allClients && clients.Find(name) == nil {
-			return &usageError{fmt.Sprintf("--clients %q: use %s%s", name, terminal.OrList(known),
+			return &usageError{fmt.Sprintf("--clients %q: use %s%s", name, config.OrList(known),
 				config.Suggest(name, known))}
 		}
 	}

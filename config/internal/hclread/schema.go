@@ -203,7 +203,8 @@ func (c checker) misplaced(at hcl.Range, name, kind, prefix string, s Schema) {
 		}
 		c.Error(at, "Unexpected attribute", "%s is a block: write %s { … } without an equals sign.", name, header)
 	case len(inner) > 0:
-		c.Error(at, "Misplaced "+kind, "%s belongs in %s; move it there.", name, aBlock(inner))
+		slices.Sort(inner)
+		c.Error(at, "Misplaced "+kind, "%s belongs in the %s block; move it there.", name, OrList(inner))
 	case prefix != "" && c.Knows(name):
 		file := "a file"
 		if c.IsFolder() && name != "team" {
@@ -218,18 +219,13 @@ func (c checker) misplaced(at hcl.Range, name, kind, prefix string, s Schema) {
 	}
 }
 
-// aBlock lists block types, like "an admin or gateway block".
-func aBlock(types []string) string {
-	slices.Sort(types)
-	text := "a "
-	if strings.ContainsAny(types[0][:1], "aeiou") {
-		text = "an "
+// OrList returns alternatives as a list: a, b or c. words must not be empty.
+func OrList(words []string) string {
+	last := len(words) - 1
+	if last == 0 {
+		return words[0]
 	}
-	last := len(types) - 1
-	if last > 0 {
-		text += strings.Join(types[:last], ", ") + " or "
-	}
-	return text + types[last] + " block"
+	return strings.Join(words[:last], ", ") + " or " + words[last]
 }
 
 // Suggest returns the end of a sentence about an unknown name: ". Did you mean …?" with the nearest known name, or "."

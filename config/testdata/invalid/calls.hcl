@@ -34,6 +34,6 @@ team "a" {
     rate      = tonumber(env("UNSET", "5")) # ERROR: Sensitive rate
     when_down = "hide"
     grace     = 60                       # ERROR: "60" is not a duration
-    attempts  = 3                        # ERROR: attempts belongs in a retry block
+    attempts  = 3                        # ERROR: attempts belongs in the retry block
   }
 }

@@ -12,7 +12,7 @@ admin {
   token_sha256 = "9f86d081884c7d659a2f"  # ERROR: Invalid token_sha256; (sensitive) is not 64 hexadecimal digits
 }
 auth {
-  as = "corp"                            # ERROR: as belongs in a jwt or token block
+  as = "corp"                            # ERROR: as belongs in the jwt or token block
   token "ci" {                           # ERROR: Missing as; There are several sources of identities
     sha256 = sha256("x")
   }

@@ -1,7 +1,7 @@
 # What a misplaced block declares is not missed elsewhere.
 gateway { listen = "0.0.0.0:80" }
-token "x" { as = "user:x" }                         # ERROR: token belongs in an auth block; move it there
-upstream "wiki" { url = "https://x.example.com/" }  # ERROR: upstream belongs in a team block; move it there
+token "x" { as = "user:x" }                         # ERROR: token belongs in the auth block; move it there
+upstream "wiki" { url = "https://x.example.com/" }  # ERROR: upstream belongs in the team block; move it there
 team "b" {
   upstream "w" { url = "https://y.example.com/mcp" }
   hide "x" {

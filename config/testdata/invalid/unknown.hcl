@@ -1,4 +1,4 @@
-listen = "127.0.0.1:80"                  # ERROR: Misplaced attribute; listen belongs in an admin or gateway block; move it there.
+listen = "127.0.0.1:80"                  # ERROR: Misplaced attribute; listen belongs in the admin or gateway block; move it there.
 gatway {}                                # ERROR: Unknown block; gatway does not exist. Did you mean "gateway"?
 gateway "main" {                         # ERROR: Write gateway { … } without a label
   pagesize = 5                           # ERROR: gateway.pagesize does not exist. Did you mean "page_size"?

@@ -6,7 +6,7 @@ team "a" {
     url = "https://a.example.com"
   }
 }
-prompt "x" {}                            # ERROR: Misplaced block; prompt belongs in a team block
-limit "x" {}                             # ERROR: Misplaced block; limit belongs in an expose, gateway or team block
+prompt "x" {}                            # ERROR: Misplaced block; prompt belongs in the team block
+limit "x" {}                             # ERROR: Misplaced block; limit belongs in the expose, gateway or team block
 screen "x" {}                            # ERROR: Misplaced block; screen belongs in
 lock {}                                  # ERROR: Misplaced block; lock belongs in

@@ -119,11 +119,3 @@ func InBrackets(text string) string {
 	return " (" + OneLine(text) + ")"
 }
 
-// OrList returns alternatives as a list: a, b or c. words must not be empty.
-func OrList(words []string) string {
-	last := len(words) - 1
-	if last == 0 {
-		return words[0]
-	}
-	return strings.Join(words[:last], ", ") + " or " + words[last]
-}

@@ -3,5 +3,5 @@ allow "a" { commands = ["*"] } # ERROR: a file with a team block may contain not
 hide "x" { prompts = ["*"] }
 allow { commands = ["*"] }
 hide "y" { promts = 1 }
-upstream "w" {}                # ERROR: upstream belongs in a team block; move it there
+upstream "w" {}                # ERROR: upstream belongs in the team block; move it there
 hidden "z" {}                  # ERROR: hidden does not exist. Did you mean "hide"?
