@@ -46,7 +46,8 @@ func (r *Rule) Title(blockType string) string {
 }
 
 func (r *Rule) exposeTable(teams teamNames) []hclread.Attribute {
-	to := hclread.Plain("to", hclread.Needed(&r.To, audienceParser(teams)), "[Selectors](#selectors).").Or("required")
+	const remedy = `The block has no effect without to; write to = ["…"].`
+	to := hclread.Plain("to", hclread.Filled(&r.To, audienceParser(teams), remedy), "[Selectors](#selectors).").Required(remedy)
 	return slices.Insert(r.hideTable(), 1, to)
 }
 
@@ -96,8 +97,9 @@ func audienceParser(teams teamNames) func(string) (Selector, error) {
 
 func (r *Rule) hideTable() []hclread.Attribute {
 	when := hclread.Custom("expression", nil, func(b *hclread.Block) { r.When = decodeWhen(b) })
+	const remedy = `The block has no effect without prompts; write prompts = ["…"].`
 	return []hclread.Attribute{
-		hclread.Plain("prompts", hclread.Needed(&r.Prompts, parsePattern), "[Patterns](#patterns) of the names that clients see.").Or("required"),
+		hclread.Plain("prompts", hclread.Filled(&r.Prompts, parsePattern, remedy), "[Patterns](#patterns) of the names that clients see.").Required(remedy),
 		hclread.Plain("when", when, "[Narrows](#conditions) the rule."),
 	}
 }

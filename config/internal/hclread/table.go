@@ -107,27 +107,14 @@ func Strings[T any](dst *[]T, parse func(string) (T, error)) Field {
 // Filled is [Strings] for a list that may be absent but not empty. The detail explains why.
 func Filled[T any](dst *[]T, parse func(string) (T, error), detail string) Field {
 	return Field{"list", dst, func(b *Block, name string) {
-		if b.Has(name) && isEmpty(b, name, dst, parse) {
+		if !b.Has(name) {
+			return
+		}
+		before := b.Reported() // a list of only wrong elements, which were reported, is not empty
+		if *dst = List(b, name, parse); len(*dst) == 0 && b.Reported() == before {
 			b.Error(b.ValueRange(name), "Invalid "+name, "%s", detail)
 		}
 	}}
-}
-
-// Needed is [Strings] for a list without which the block has no effect.
-func Needed[T any](dst *[]T, parse func(string) (T, error)) Field {
-	return Field{"list", dst, func(b *Block, name string) {
-		if isEmpty(b, name, dst, parse) && (b.Has(name) || b.Lacks(name)) {
-			b.Error(b.ValueRange(name), "Missing "+name, "The %s block has no effect without %s; write %s = [\"…\"].", b.Type(), name, name)
-		}
-	}}
-}
-
-// isEmpty decodes a list into dst, and reports whether the list is empty. A list of only wrong elements, which
-// were reported, is not empty.
-func isEmpty[T any](b *Block, name string, dst *[]T, parse func(string) (T, error)) bool {
-	before := b.Reported()
-	*dst = List(b, name, parse)
-	return len(*dst) == 0 && b.Reported() == before
 }
 
 // Custom returns a field with any decoder. kind is the type of the field in the documentation.

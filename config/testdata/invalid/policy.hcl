@@ -16,8 +16,8 @@ team "search" {
   expose "nothing" {                     # ERROR: Missing prompts # ERROR: Missing to
   }
   expose "empty" {
-    prompts = []                         # ERROR: Missing prompts
-    to      = []                         # ERROR: Missing to
+    prompts = []                         # ERROR: Invalid prompts
+    to      = []                         # ERROR: Invalid to
   }
   expose "x" {
     prompts = "*"                        # ERROR: prompts must be a list of strings
