@@ -51,6 +51,12 @@ func (a *app) warn(format string, args ...any) {
 	fmt.Fprintln(a.err, "promptweir:", terminal.OneLine(fmt.Sprintf(format, args...)))
 }
 
+// printf prints to standard output.
+func (a *app) printf(format string, args ...any) error {
+	_, err := fmt.Fprintf(a.out, format, args...)
+	return err
+}
+
 var errNoConfig = &usageError{"--config PATH is required (or PROMPTWEIR_CONFIG)"}
 
 // whichConfig describes, for the help of a command, which configuration setConfig chooses.

@@ -87,8 +87,7 @@ func printClient(a *app, c clientsetup.Client) error {
 	if c.Link != "" {
 		fmt.Fprintf(a.err, "Or open %s\n", c.Link)
 	}
-	_, err := fmt.Fprintln(a.out, c.Text)
-	return err
+	return a.printf("%s\n", c.Text)
 }
 
 // clientsFor returns all clients with their settings for the gateway at --url or of the configuration. Only a

@@ -60,8 +60,7 @@ func installClient(ctx context.Context, a *app, c clientsetup.Client, yes bool) 
 		}
 	}
 	if bytes.Equal(before, after) {
-		_, err = fmt.Fprintf(a.out, "%s already has this server\n", i.path())
-		return err
+		return a.printf("%s already has this server\n", i.path())
 	}
 	if err := i.show(); err != nil {
 		return err
@@ -124,8 +123,7 @@ func (i *clientInstall) write(before, after []byte) error {
 		if err := safefile.WriteNew(i.name, after, fileMode, i.root.OpenFile); err != nil {
 			return err
 		}
-		_, err := fmt.Fprintf(i.app.out, "written. %s\n", i.client.Then)
-		return err
+		return i.app.printf("written. %s\n", i.client.Then)
 	}
 	backup, err := i.backUp(before)
 	if err != nil {
@@ -134,8 +132,7 @@ func (i *clientInstall) write(before, after []byte) error {
 	if err := replaceWithin(i.root, i.name, after); err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(i.app.out, "written; the previous file is %s. %s\n", filepath.Join(i.folder, backup), i.client.Then)
-	return err
+	return i.app.printf("written; the previous file is %s. %s\n", filepath.Join(i.folder, backup), i.client.Then)
 }
 
 // backUp writes a copy under an unused name, and returns the name.

@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"io"
 
 	"github.com/spf13/cobra"
 
@@ -32,8 +31,7 @@ func completionCommand(a *app) *cobra.Command {
 				if err := root.GenBashCompletionV2(a.out, true); err != nil {
 					return err
 				}
-				_, err := io.WriteString(a.out, bashWithoutPackage)
-				return err
+				return a.printf("%s", bashWithoutPackage)
 			case "zsh":
 				return root.GenZshCompletion(a.out)
 			case "fish":

@@ -55,8 +55,7 @@ func (a *app) printLink(base string, response []byte) error {
 	}
 	if link.File == admin.LinkPrefix {
 		a.warn("sign in there with the admin token")
-		_, err = fmt.Fprintln(a.out, base+"/")
-		return err
+		return a.printf("%s/\n", base)
 	}
 	path := filepath.Join(os.TempDir(), link.File)
 	code, err := readFileAtMost(path, maxCode)
@@ -65,6 +64,5 @@ func (a *app) printLink(base string, response []byte) error {
 			"run it as that user with the same temporary folder, or set token_sha256 in the admin block", err)
 	}
 	_ = os.Remove(path) // if this fails, the gateway removes the file later
-	_, err = fmt.Fprintln(a.out, base+"/sign-in?"+url.Values{"code": {string(code)}}.Encode())
-	return err
+	return a.printf("%s/sign-in?%s\n", base, url.Values{"code": {string(code)}}.Encode())
 }

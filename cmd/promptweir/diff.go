@@ -271,8 +271,7 @@ func (d *diffFlags) print(c inspect.Comparison, fallbacks []config.Kept) error {
 		fmt.Fprintf(&text, "# The prompts of %s are not known.\n", strings.Join(c.Unknown, ", "))
 	}
 	if d.output == formatMarkdown { // each line begins with a sign, so no line can end the block
-		_, err := fmt.Fprintf(d.app.out, "```diff\n%s```\n", text.String())
-		return err
+		return d.app.printf("```diff\n%s```\n", text.String())
 	}
 	return terminal.WriteDiff(d.app.raw.out, text.String())
 }

@@ -162,8 +162,7 @@ func importLive(ctx context.Context, a *app, paths []string, yes bool) error {
 		for _, trouble := range s.Troubles() {
 			a.warn("%s", trouble)
 		}
-		_, err := fmt.Fprintf(a.out, "%s, %d with prompts (%d)\n", terminal.Count(len(s.States), "server"), with, all)
-		return err
+		return a.printf("%s, %d with prompts (%d)\n", terminal.Count(len(s.States), "server"), with, all)
 	})
 }
 

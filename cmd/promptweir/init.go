@@ -56,10 +56,9 @@ func writeStarter(a *app, folder string) error {
 		fmt.Fprintln(a.out, path)
 	}
 	program := os.Args[0]
-	_, err = fmt.Fprintf(a.out,
+	return a.printf(
 		"\nServe it, and in another shell list its prompts and point a client at it:\n\n"+
 			"  %[1]s serve --config %[2]s\n  %[1]s list --url %[3]s\n  %[1]s client claude --url %[3]s\n", program, folder, starterEndpoint)
-	return err
 }
 
 // newPaths returns the paths that files will have in a folder. If one of them already exists, it returns an

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
-	"io"
 	"maps"
 	"slices"
 	"strings"
@@ -74,8 +73,7 @@ func (q *query) printChanges(before, after []listedPrompt) error {
 	for _, name := range slices.Sorted(maps.Keys(was)) {
 		fmt.Fprintln(&text, "-", terminal.Line(name))
 	}
-	_, err := io.WriteString(q.app.out, text.String())
-	return err
+	return q.app.printf("%s", text.String())
 }
 
 // json returns the listing in the form of prompts/list.

@@ -118,9 +118,8 @@ func (l *lockFlags) lock(ctx context.Context) error {
 		for _, c := range changes {
 			fmt.Fprintf(l.app.out, "%s: %s\n", terminal.OneLine(cmp.Or(c.After, c.Before).Name), kindOf(c))
 		}
-		_, err := fmt.Fprintf(l.app.out, "%s approves %s: %s\n", path,
+		return l.app.printf("%s approves %s: %s\n", path,
 			terminal.Count(len(after), "prompt"), summary(changes))
-		return err
 	})
 }
 

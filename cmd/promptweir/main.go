@@ -89,8 +89,7 @@ func newRoot(a *app) *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			switch {
 			case asksVersion:
-				_, err := fmt.Fprintln(a.out, thisBuild())
-				return err
+				return a.printf("%s\n", thisBuild())
 			case len(args) > 0:
 				return unknownCommand(cmd, args[0])
 			}

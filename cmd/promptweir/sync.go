@@ -242,9 +242,8 @@ func (y *syncer) conclude(r *clientRun) error {
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(y.query.app.out, "%s: %d added, %d replaced, %d removed, %d kept, %d without a file; %s\n", r.Target.Name,
+	return y.query.app.printf("%s: %d added, %d replaced, %d removed, %d kept, %d without a file; %s\n", r.Target.Name,
 		r.counts[syncdir.Add], r.counts[syncdir.Replace], r.counts[syncdir.Remove], r.counts[syncdir.Keep], r.counts[syncdir.Refuse], folder)
-	return err
 }
 
 // prompt returns the prompt of a definition, with its text or the reason why it has none.

@@ -71,6 +71,5 @@ func printToken(a *app, t config.Token, admin, asJSON bool) error {
 	}
 	// Use separate streams, so that the block can be redirected without the token.
 	fmt.Fprintf(a.err, "Token, shown only once: %s\n", token)
-	_, err = fmt.Fprint(a.out, block)
-	return err
+	return a.printf("%s", block)
 }

@@ -77,8 +77,7 @@ func (a *app) printUsage(r *audit.Report, output string) error {
 	if err := terminal.WriteTable(a.out, rows); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintln(a.out, r.Summary+".")
-	return err
+	return a.printf("%s.\n", r.Summary)
 }
 
 // addUsers adds to each hidden or renamed prompt the users who would lose it. An audit log has no claims, so

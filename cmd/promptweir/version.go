@@ -69,8 +69,7 @@ func versionCommand(a *app) *cobra.Command {
 			if output == formatJSON {
 				return terminal.PrintJSON(a.out, thisBuild())
 			}
-			_, err := fmt.Fprintln(a.out, thisBuild())
-			return err
+			return a.printf("%s\n", thisBuild())
 		},
 	}
 	addOutput(command, &output, formatText, formatJSON)
