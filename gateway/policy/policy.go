@@ -90,10 +90,10 @@ func (p *Policy) addTeam(t *config.Team) {
 		owner.upstreams[u.Name] = u.Place
 	}
 	membership := Rule{Title: fmt.Sprintf("team %q", t.Name), Place: t.Place.String()}
-	p.addRule(rule{team: t.Name, place: t.Place, membership: membership}, []config.Selector{{Kind: config.TeamMembers, Name: t.Name}})
+	p.addRule(rule{team: t.Name, membership: membership}, []config.Selector{{Kind: config.TeamMembers, Name: t.Name}})
 	for i := range t.Exposes {
 		expose := &t.Exposes[i]
-		p.addRule(rule{team: t.Name, expose: newBlock(kindExpose, expose), place: expose.Place}, expose.To)
+		p.addRule(rule{team: t.Name, expose: newBlock(kindExpose, expose)}, expose.To)
 	}
 	owner.end = len(p.rules)
 	p.teams[t.Name] = owner
@@ -162,17 +162,20 @@ func (p *Policy) Visibility(team, upstream, name string, definition []byte) *Vis
 	if hiddenBy != nil {
 		return v
 	}
-	if len(hides) > 0 {
-		v.conditional = &conditional{hides: hides}
-	}
+	var shows []*gate
+	isConditional := len(hides) > 0
 	for id := t.first; id < t.end; id++ {
 		r := &p.rules[id]
 		if !r.matches(name) {
 			continue
 		}
 		if applies, open := p.decide(r.expose, e); applies || open != nil {
-			v.add(id, open)
+			v.rules, shows = append(v.rules, int32(id)), append(shows, open)
+			isConditional = isConditional || open != nil
 		}
+	}
+	if isConditional {
+		v.conditional = &conditional{hides, shows}
 	}
 	v.rules = slices.Clip(v.rules) // saves memory: there is one Visibility per entry
 	return v

@@ -29,19 +29,6 @@ type conditional struct {
 	shows []*gate
 }
 
-// add adds a rule. Its gate is nil if the rule has no condition on the principal.
-func (v *Visibility) add(id int, open *gate) {
-	v.rules = append(v.rules, int32(id))
-	if open != nil && v.conditional == nil {
-		v.conditional = &conditional{}
-	}
-	if v.conditional != nil {
-		// The rules before the first gate have no element in shows yet.
-		missing := len(v.rules) - 1 - len(v.conditional.shows)
-		v.conditional.shows = append(append(v.conditional.shows, make([]*gate, missing)...), open)
-	}
-}
-
 // team is a team that owns upstreams. A team without upstreams shows nothing and is only a set of
 // principals.
 type team struct {
@@ -63,8 +50,7 @@ type Rule struct {
 type rule struct {
 	team       string
 	expose     *block // nil for membership
-	place      config.Place
-	membership Rule // names the team's block; zero for an expose block
+	membership Rule   // names the team's block; zero for an expose block
 }
 
 // named returns the title and location of the rule's block. For membership, it is the team's block.
