@@ -110,15 +110,12 @@ func (r Report) Upstream() string {
 // Key returns a key by which a log distinguishes new findings. It is equal for reports of the same
 // finding, even if its block moved within a file.
 func (r Report) Key() string {
-	var key strings.Builder
-	key.WriteString(string(r.Kind))
 	// Quote the names, because blanks separate the parts of the key.
-	key.WriteString(" " + strconv.Quote(r.Name))
+	key := fmt.Sprintf("%s %q %q", r.Kind, r.Name, r.Finding)
 	for _, o := range r.Owners {
-		key.WriteString(" " + strconv.Quote(o.Upstream) + " " + strconv.Quote(o.Name))
+		key += fmt.Sprintf(" %q %q", o.Upstream, o.Name)
 	}
-	key.WriteString(" " + strconv.Quote(r.Finding))
-	return key.String()
+	return key
 }
 
 // dependsOn reports whether a report can change after a refresh of an upstream. names and folds are
