@@ -216,13 +216,8 @@ func (f *validation) annotations() []config.Diagnostic {
 // isValid reports whether there are no errors. If strict is true, only warnings about unset variables are
 // allowed.
 func (f *validation) isValid(strict bool) bool {
-	for _, d := range f.all() {
-		if d.Severity == config.SeverityError || strict && !d.UnsetVariable {
-			return false
-		}
-	}
-	return !slices.ContainsFunc(f.checks, func(c liveCheck) bool {
-		return c.Status == checkError || strict && c.Status == checkWarning
+	return !slices.ContainsFunc(f.annotations(), func(d config.Diagnostic) bool {
+		return d.Severity == config.SeverityError || strict && !d.UnsetVariable
 	})
 }
 
