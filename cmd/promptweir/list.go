@@ -322,8 +322,7 @@ func (f *listFilter) checkTeam(cfg *config.Config) error {
 
 // check returns an error if none of the names matches a pattern. It suggests a name.
 func (f *listFilter) check(names []string) error {
-	selected := listFilter{patterns: f.patterns}
-	if slices.ContainsFunc(names, func(name string) bool { return selected.includes(name, "") }) || len(f.patterns) == 0 {
+	if len(f.patterns) == 0 || slices.ContainsFunc(names, func(name string) bool { return f.includes(name, f.team) }) {
 		return nil
 	}
 	return fmt.Errorf("no prompts%s%s", f, inspect.Suggest(f.patterns[0].String(), config.DefaultSeparator, names))
