@@ -74,9 +74,7 @@ func WriteTable(w io.Writer, rows [][]string) error {
 		}
 		fmt.Fprintln(table, strings.Join(row, "\t"))
 	}
-	if err := table.Flush(); err != nil {
-		return err
-	}
+	_ = table.Flush() // a builder never fails
 	for line := range strings.Lines(text.String()) {
 		if _, err := fmt.Fprintln(w, strings.TrimRight(line, " \n")); err != nil {
 			return err

@@ -118,4 +118,3 @@ func InBrackets(text string) string {
 	}
 	return " (" + OneLine(text) + ")"
 }
-
