@@ -152,23 +152,14 @@ func (a *Audience) shownBy(ctx context.Context, v *Visibility) (*rule, error) {
 		}
 		// Check hide blocks last. Their conditions are then evaluated only for audiences that would
 		// see the prompt.
-		hidden, err := a.passesAny(ctx, v.conditional.hides)
-		if hidden || err != nil {
-			return nil, err
+		for _, g := range v.conditional.hides {
+			if hidden, err := a.passes(ctx, g); hidden || err != nil {
+				return nil, err
+			}
 		}
 		return &a.policy.rules[id], nil
 	}
 	return nil, nil
-}
-
-// passesAny reports whether at least one gate's block applies to the audience.
-func (a *Audience) passesAny(ctx context.Context, gates []*gate) (bool, error) {
-	for _, g := range gates {
-		if passes, err := a.passes(ctx, g); passes || err != nil {
-			return passes, err
-		}
-	}
-	return false, nil
 }
 
 // ShownBy returns the rule that shows an entry to the audience, and the limit of its block. The rule
