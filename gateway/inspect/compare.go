@@ -72,18 +72,16 @@ func Compare(before, after *snapshot.Snapshot) Comparison {
 	c.Unknown = slices.Compact(c.Unknown)
 	was, is := exposures(before), exposures(after)
 	contentBefore, contentAfter := contents(before), contents(after)
-	for key, old := range was {
+	all := maps.Clone(was)
+	maps.Copy(all, is)
+	for key := range all {
 		if slices.Contains(c.Unknown, key.upstream) {
 			continue
 		}
-		c.Prompts = append(c.Prompts, changes(after, key, old, is[key])...)
-		if now, ok := is[key]; ok {
+		old, now := was[key], is[key]
+		c.Prompts = append(c.Prompts, changes(after, key, old, now)...)
+		if old.name != "" && now.name != "" {
 			c.Prompts = append(c.Prompts, contentChange(key, now.name, contentBefore, contentAfter)...)
-		}
-	}
-	for key, now := range is {
-		if _, ok := was[key]; !ok && !slices.Contains(c.Unknown, key.upstream) {
-			c.Prompts = append(c.Prompts, changes(after, key, exposure{}, now)...)
 		}
 	}
 	slices.SortFunc(c.Prompts, func(a, b PromptChange) int {
