@@ -76,26 +76,23 @@ func (a *attention) headline() string {
 // findings returns the gateway's problems. troubled are the upstreams with problems.
 func findings(r *admin.Readiness, troubled []admin.UpstreamHealth) *attention {
 	a := &attention{level: admin.Good}
-	upstreams := func(level admin.Level) {
+	upstreams := func(level admin.Level, are string) {
 		of := slices.DeleteFunc(slices.Clone(troubled), func(u admin.UpstreamHealth) bool {
 			return u.Level != level
 		})
 		switch {
 		case len(of) == 1:
 			a.add(true, level, "upstream "+line(of[0].Name)+" is "+of[0].Condition)
-		case len(of) > 0 && level == admin.Bad:
-			a.add(true, level, fmt.Sprintf("%s of %s are down", number(len(of)), count(len(r.Upstreams), "upstream")))
 		case len(of) > 0:
-			a.add(true, level, fmt.Sprintf("%s of %s need attention", number(len(of)),
-				count(len(r.Upstreams), "upstream")))
+			a.add(true, level, fmt.Sprintf("%s of %s %s", number(len(of)), count(len(r.Upstreams), "upstream"), are))
 		}
 	}
 	a.add(r.Draining, admin.Bad, "the gateway is stopping")
 	a.add(!r.Ready && !r.Draining && r.AuditProblem == "", admin.Bad, "the gateway is starting")
 	a.add(r.AuditProblem != "", admin.Bad, "the audit log cannot be written")
-	upstreams(admin.Bad)
+	upstreams(admin.Bad, "are down")
 	a.add(r.Configuration.Refused != nil, admin.Bad, refusal(r.Configuration))
-	upstreams(admin.Poor)
+	upstreams(admin.Poor, "need attention")
 	a.add(r.Store != nil && !r.Store.Here, admin.Poor, "the store is unavailable, and each replica counts limits alone")
 	a.add(len(r.Reports) > 0, admin.Poor, count(len(r.Reports), "report")+" to fix")
 	return a
@@ -201,18 +198,13 @@ type teamRow struct {
 }
 
 // teams returns a row for each team. Teams with problems come first.
-func teams(s *snapshot.Snapshot, r *admin.Readiness) []teamRow {
-	index := map[string]int{}
-	rows := make([]teamRow, len(s.Config.Teams))
-	for i := range rows {
-		rows[i].name, index[s.Config.Teams[i].Name] = s.Config.Teams[i].Name, i
+func teams(s *snapshot.Snapshot, r *admin.Readiness) []*teamRow {
+	rows := map[string]*teamRow{}
+	for _, name := range s.Config.TeamNames() {
+		rows[name] = &teamRow{name: name}
 	}
-	of := func(team string) *teamRow {
-		if i, ok := index[team]; ok {
-			return &rows[i]
-		}
-		return &teamRow{} // discarded: after a reload, s and r may be of different configurations
-	}
+	// The row of an unknown team is discarded: after a reload, s and r may be of different configurations.
+	of := func(team string) *teamRow { return cmp.Or(rows[team], &teamRow{}) }
 	for i := range r.Upstreams {
 		row := of(r.Upstreams[i].Team)
 		row.upstreams++
@@ -226,10 +218,9 @@ func teams(s *snapshot.Snapshot, r *admin.Readiness) []teamRow {
 	for _, entry := range s.Catalog.Entries() {
 		of(entry.Team).prompts++
 	}
-	slices.SortFunc(rows, func(a, b teamRow) int {
+	return slices.SortedFunc(maps.Values(rows), func(a, b *teamRow) int {
 		return cmp.Or(cmp.Compare(a.level(), b.level()), cmp.Compare(a.name, b.name))
 	})
-	return rows
 }
 
 func (t *teamRow) level() admin.Level {
@@ -261,14 +252,14 @@ func (t *teamRow) condition() string {
 
 // teamTable is the table of teams. In a narrow window, the style sheet shows the rows as blocks. The
 // roles tell screen readers that it is a table.
-func teamTable(p *page, teams []teamRow) Node {
+func teamTable(p *page, teams []*teamRow) Node {
 	column := func(title string, attributes ...Node) Node {
 		return Th(Scope("col"), Role("columnheader"), Group(attributes), Text(title))
 	}
 	return Table(Class("rows"), Role("table"), Aria("labelledby", "teams"),
 		THead(Role("rowgroup"), Tr(Role("row"), column("Team"), column("Condition"),
 			column("Upstreams", Class("n")), column("Prompts", Class("n")))),
-		TBody(Role("rowgroup"), Map(teams, func(t teamRow) Node { return t.row(p) }),
+		TBody(Role("rowgroup"), Map(teams, func(t *teamRow) Node { return t.row(p) }),
 			If(len(teams) == 0, Raw(`<tr role="row"><td colspan="4" role="cell">None is configured.`+
 				`</td></tr>`))))
 }
