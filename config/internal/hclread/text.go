@@ -75,9 +75,5 @@ func hasCredentials(value string) bool {
 func DecodeBase64(s string) ([]byte, error) {
 	// Tools write keys in either alphabet. The alphabets differ in two characters only, so one can replace the other.
 	s = strings.NewReplacer("-", "+", "_", "/").Replace(strings.TrimRight(s, "="))
-	b, err := base64.RawStdEncoding.Strict().DecodeString(s)
-	if err != nil {
-		return nil, errors.New("it is not base64")
-	}
-	return b, nil
+	return base64.RawStdEncoding.Strict().DecodeString(s)
 }
