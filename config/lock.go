@@ -206,17 +206,11 @@ func ReadLock(path string) (Lock, Diagnostics, error) {
 	if err != nil {
 		return nil, Diagnostics{}, fmt.Errorf("%s: %w", path, safefile.Cause(err))
 	}
-	lock, diagnostics := parseLockFile(path, content)
-	return lock, diagnostics, nil
-}
-
-// parseLockFile is [ReadLock] for the content of a file.
-func parseLockFile(path string, content []byte) (Lock, Diagnostics) {
 	lock, report := parseLock(path, content)
 	if report.Diagnostics.HasErrors() {
 		lock = nil
 	}
-	return lock, Diagnostics{report}
+	return lock, Diagnostics{report}, nil
 }
 
 func lockSchema() hclread.Schema {
