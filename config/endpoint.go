@@ -213,7 +213,7 @@ func checkHeader(name, value string) error {
 	switch {
 	case !httpguts.ValidHeaderFieldName(name):
 		return errors.New("is not a header name; use letters, digits and \"-\"")
-	case isReservedHeader(textproto.CanonicalMIMEHeaderKey(name)):
+	case IsReservedHeader(name):
 		return errors.New("is set by the gateway itself; remove it")
 	case !httpguts.ValidHeaderFieldValue(value) || value != strings.Trim(value, " \t"):
 		return errors.New("has a value with a line break or control character; use trimspace() around file()")
@@ -221,12 +221,13 @@ func checkHeader(name, value string) error {
 	return nil
 }
 
-// isReservedHeader reports whether the gateway's MCP or HTTP layer sets the header, so that the
+// IsReservedHeader reports whether the gateway's MCP or HTTP layer sets the header, so that the
 // configuration must not.
-func isReservedHeader(canonical string) bool {
-	return strings.HasPrefix(canonical, "Mcp-") || strings.HasPrefix(canonical, "Content-") || slices.Contains([]string{
+func IsReservedHeader(name string) bool {
+	name = textproto.CanonicalMIMEHeaderKey(name)
+	return strings.HasPrefix(name, "Mcp-") || strings.HasPrefix(name, "Content-") || slices.Contains([]string{
 		"Host", "Accept", "Accept-Encoding", "Connection", "Keep-Alive", "Te", "Trailer", "Transfer-Encoding", "Upgrade",
-	}, canonical)
+	}, name)
 }
 
 // checkVariable checks a variable for a command. Its error does not quote the value.

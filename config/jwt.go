@@ -130,7 +130,7 @@ func parseHeaderName(s string) (string, error) {
 	switch {
 	case !httpguts.ValidHeaderFieldName(s):
 		return "", errors.New(`is not a header name; use letters, digits and "-"`)
-	case isReservedHeader(name), strings.HasPrefix(name, "X-Forwarded-"), strings.HasPrefix(name, "Proxy-"),
+	case IsReservedHeader(name), strings.HasPrefix(name, "X-Forwarded-"), strings.HasPrefix(name, "Proxy-"),
 		slices.Contains([]string{"Authorization", "Cookie", "Forwarded", "Origin"}, name):
 		return "", errors.New(`has a meaning of its own in HTTP or MCP; name a header that carries only a JWT, like "Cf-Access-Jwt-Assertion"`)
 	}

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -86,7 +85,7 @@ func (b *block) child(t *translator, server jsontext.Value, command string) {
 	if folder, ok := text(find(server, "cwd")); ok && folder != "" {
 		b.workingFolder(t, folder)
 	}
-	b.environment(t, "env", find(server, "env"), nil)
+	b.environment(t, "env", find(server, "env"))
 	if path, ok := text(find(server, "envFile")); ok {
 		b.comments = append(b.comments, "The client reads variables from "+path+": copy those the server needs into env.")
 	}
@@ -133,7 +132,7 @@ func (b *block) remote(t *translator, server jsontext.Value, kind, url string) {
 	if kind == "sse" {
 		b.set("transport", quote("sse"))
 	}
-	b.environment(t, "headers", find(server, "headers"), setByGateway())
+	b.environment(t, "headers", find(server, "headers"))
 	for _, name := range []string{"oauth", "auth"} {
 		if find(server, name) != nil {
 			b.comments = append(b.comments, name+": in the client, a person signs in. The "+
@@ -147,9 +146,8 @@ func (b *block) remote(t *translator, server jsontext.Value, kind, url string) {
 }
 
 var (
-	userInfo     = hclread.Lazily(`^(https?://)[^/?#]*@`)
-	httpScheme   = hclread.Lazily(`^(?i:https?)://`)
-	setByGateway = hclread.Lazily(`(?i)^(accept|accept-encoding|host|connection|mcp-.*|content-.*)$`)
+	userInfo   = hclread.Lazily(`^(https?://)[^/?#]*@`)
+	httpScheme = hclread.Lazily(`^(?i:https?)://`)
 )
 
 // withoutUser removes the user and the password from a URL.
@@ -161,14 +159,14 @@ func withoutUser(t *translator, url string) string {
 	return userInfo().ReplaceAllString(url, "$1")
 }
 
-// environment translates env or headers, except names that match drop. A nil drop matches no name.
-func (b *block) environment(t *translator, name string, object jsontext.Value, drop *regexp.Regexp) {
+// environment translates env or headers, except headers that the gateway sets itself.
+func (b *block) environment(t *translator, name string, object jsontext.Value) {
 	t.inEnv = name == "env"
 	var lines []string
 	for _, m := range members(object) {
 		value, ok := text(m.value)
 		switch {
-		case drop != nil && drop.MatchString(m.name):
+		case name == "headers" && config.IsReservedHeader(m.name):
 			b.comments = append(b.comments, "Not imported: the header "+m.name+", which the gateway sets itself.")
 			continue
 		case !ok:
