@@ -184,7 +184,7 @@ func (e *explanation) rules(t *team) {
 			}
 			e.unmet = cmp.Or(e.unmet, text)
 		}
-		e.step(r.named().Place, text, applies, true)
+		e.step(r.named.Place, text, applies, true)
 	}
 }
 
@@ -247,7 +247,7 @@ func (p *Policy) Readers(team, upstream, name string, definition []byte) []Reade
 			by = r.expose.named.Title
 		}
 		for _, who := range p.selectorsOf(r) {
-			reader := Reader{who, when, r.named().Place, by}
+			reader := Reader{who, when, r.named.Place, by}
 			// Two rules may show the entry to the same readers. Explain names the first one.
 			if !slices.ContainsFunc(readers, func(other Reader) bool { return other.String() == reader.String() }) {
 				readers = append(readers, reader)

@@ -90,10 +90,10 @@ func (p *Policy) addTeam(t *config.Team) {
 		owner.upstreams[u.Name] = u.Place
 	}
 	membership := Rule{Title: fmt.Sprintf("team %q", t.Name), Place: t.Place.String()}
-	p.addRule(rule{team: t.Name, membership: membership}, []config.Selector{{Kind: config.TeamMembers, Name: t.Name}})
+	p.addRule(rule{team: t.Name, named: membership}, []config.Selector{{Kind: config.TeamMembers, Name: t.Name}})
 	for i := range t.Exposes {
-		expose := &t.Exposes[i]
-		p.addRule(rule{team: t.Name, expose: newBlock(kindExpose, expose)}, expose.To)
+		b := newBlock(kindExpose, &t.Exposes[i])
+		p.addRule(rule{team: t.Name, expose: b, named: b.named}, b.To)
 	}
 	owner.end = len(p.rules)
 	p.teams[t.Name] = owner

@@ -171,9 +171,9 @@ func (a *Audience) ShownBy(v *Visibility) (*Rule, *config.Limit) {
 	case r == nil:
 		return nil, nil
 	case r.expose == nil:
-		return r.named(), nil
+		return &r.named, nil
 	}
-	return r.named(), r.expose.Limit
+	return &r.named, r.expose.Limit
 }
 
 // HiddenBy returns the block that hides an entry from the audience, or nil if none is known to do so.

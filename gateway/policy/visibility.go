@@ -48,17 +48,9 @@ type Rule struct {
 
 // rule shows entries of a team to its members, or to the principals that an expose block names.
 type rule struct {
-	team       string
-	expose     *block // nil for membership
-	membership Rule   // names the team's block; zero for an expose block
-}
-
-// named returns the title and location of the rule's block. For membership, it is the team's block.
-func (r *rule) named() *Rule {
-	if r.expose == nil {
-		return &r.membership
-	}
-	return &r.expose.named
+	team   string
+	expose *block // nil for membership
+	named  Rule   // names the expose block, or for membership the team's block
 }
 
 // matches reports whether the rule can show an entry with this name.
