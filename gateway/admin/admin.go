@@ -142,7 +142,7 @@ func (h handler) serveReady(w http.ResponseWriter, r *http.Request) {
 	if !readiness.Ready {
 		status = http.StatusServiceUnavailable
 	}
-	writeJSON(w, status, readiness)
+	WriteJSON(w, status, readiness)
 }
 
 // serveReload loads the configuration again and responds with the result. The reload continues if the
@@ -156,10 +156,11 @@ func (h handler) serveReload(w http.ResponseWriter, r *http.Request) {
 	case err != nil:
 		status = http.StatusUnprocessableEntity // the configuration was refused
 	}
-	writeJSON(w, status, h.opts.View.Configuration())
+	WriteJSON(w, status, h.opts.View.Configuration())
 }
 
-func writeJSON(w http.ResponseWriter, status int, value any) {
+// WriteJSON responds with a value as JSON, which browsers do not store.
+func WriteJSON(w http.ResponseWriter, status int, value any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")
 	w.WriteHeader(status)
@@ -212,7 +213,7 @@ func (h handler) answers(answer func(r *http.Request) (any, error)) http.Handler
 				status = http.StatusBadRequest
 			}
 		}
-		writeJSON(w, status, value)
+		WriteJSON(w, status, value)
 	})
 }
 

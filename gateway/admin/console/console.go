@@ -6,7 +6,6 @@ import (
 	"crypto/sha256"
 	"embed"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -145,13 +144,7 @@ func (c *console) notFound(w http.ResponseWriter, r *http.Request) {
 
 // serveChanges responds with [admin.View.Version]. The script of a page compares it every two seconds.
 func (c *console) serveChanges(w http.ResponseWriter, _ *http.Request) {
-	writeJSON(w, map[string]string{"version": c.view.Version()})
-}
-
-func writeJSON(w http.ResponseWriter, value any) {
-	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("Cache-Control", "no-store")
-	_ = json.NewEncoder(w).Encode(value) // an error means that the client has disconnected
+	admin.WriteJSON(w, http.StatusOK, map[string]string{"version": c.view.Version()})
 }
 
 // hashStatic returns a hash of the static files. URLs of static files have it as their query, so that

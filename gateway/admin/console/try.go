@@ -8,6 +8,7 @@ import (
 
 	. "maragu.dev/gomponents"
 
+	"github.com/promptweir/promptweir/gateway/admin"
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
@@ -88,7 +89,7 @@ func (c *console) try(w http.ResponseWriter, r *http.Request) {
 	_ = card.Render(&html) // a builder never fails
 	tried.HTML = html.String()
 	_ = control.SetWriteDeadline(time.Now().Add(sendBound))
-	writeJSON(w, tried)
+	admin.WriteJSON(w, http.StatusOK, tried)
 }
 
 func (c *console) operator(r *http.Request) Operator {
@@ -128,5 +129,5 @@ func (c *console) complete(w http.ResponseWriter, r *http.Request) {
 			}
 		}
 	}
-	writeJSON(w, map[string][]string{"values": values})
+	admin.WriteJSON(w, http.StatusOK, map[string][]string{"values": values})
 }
