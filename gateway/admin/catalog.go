@@ -96,9 +96,8 @@ func PageOf[T any](all []T, number, size int) (page []T, at, pages int) {
 
 // badgesOf returns the badges of an entry. drifted is true if a report says that it has drifted.
 func badgesOf(s *snapshot.Snapshot, entry *catalog.Entry, drifted bool) (all []string) {
-	hidden, down, renamed := true, true, false
+	down, renamed := true, false
 	for _, owner := range entry.Owners {
-		hidden = hidden && len(s.Policy.Readers(entry.Team, owner.Upstream, entry.Name, entry.Facts())) == 0
 		i, _ := s.Index(owner.Upstream) // the catalog has only upstreams of the snapshot
 		level, _ := conditionOf(s.States[i])
 		down = down && level == Bad
@@ -107,7 +106,7 @@ func badgesOf(s *snapshot.Snapshot, entry *catalog.Entry, drifted bool) (all []s
 	for _, badge := range []struct {
 		applies bool
 		name    string
-	}{{hidden, "hidden"}, {drifted, "drifted"}, {down, "down"}, {renamed, "renamed"}} {
+	}{{!inspect.IsVisible(s, entry), "hidden"}, {drifted, "drifted"}, {down, "down"}, {renamed, "renamed"}} {
 		if badge.applies {
 			all = append(all, badge.name)
 		}

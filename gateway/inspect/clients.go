@@ -22,7 +22,7 @@ func ClientLosses(s *snapshot.Snapshot, principal *policy.Principal, name string
 	view = view.Kind(false)
 	list := clients.NewList(view, s.Config.Gateway.PageSize)
 	for _, entry := range view.Entries() {
-		if name != "" && name != entry.Name || principal == nil && !isVisible(s, entry) {
+		if name != "" && name != entry.Name || principal == nil && !IsVisible(s, entry) {
 			continue
 		}
 		prompt := clients.Prompt{Entry: entry}
@@ -39,10 +39,10 @@ func ClientLosses(s *snapshot.Snapshot, principal *policy.Principal, name string
 	return all
 }
 
-// isVisible reports whether anybody sees an entry.
-func isVisible(s *snapshot.Snapshot, e *catalog.Entry) bool {
+// IsVisible reports whether anybody sees an entry.
+func IsVisible(s *snapshot.Snapshot, e *catalog.Entry) bool {
 	return slices.ContainsFunc(e.Owners, func(o catalog.Owner) bool {
-		return len(s.Policy.Readers(e.Team, o.Upstream, e.Name, e.JSON)) > 0
+		return len(s.Policy.Readers(e.Team, o.Upstream, e.Name, e.Facts())) > 0
 	})
 }
 
