@@ -114,14 +114,10 @@ func (r *Run) Finish(isComplete bool) (changes []Change, err error) {
 // change updates the file at a path, and returns the change, if any. want is the wanted file, or nil if no
 // prompt has this path.
 func (r *Run) change(path string, want *wanted, isComplete bool) ([]Change, error) {
-	var content []byte
-	exists := false
-	if r.root != nil { // nil if there is no folder
-		var err error
-		content, err = read(r.root, path)
-		if exists = !errors.Is(err, fs.ErrNotExist); exists && err != nil {
-			return nil, err
-		}
+	content, err := read(r.root, path)
+	exists := !errors.Is(err, fs.ErrNotExist)
+	if exists && err != nil {
+		return nil, err
 	}
 	c, ok := plan(path, want, exists, content, r.Source, isComplete)
 	if !ok {
@@ -184,8 +180,11 @@ func (t *Target) scan(root *os.Root, clean bool) (map[string]bool, error) {
 
 // read returns the content of a file. It returns nil for a path at which this package cannot have written: a
 // link, a file in a linked folder, a file larger than maxFile, or another kind of file. If the file does not
-// exist, the error is fs.ErrNotExist.
+// exist, the error is fs.ErrNotExist. A nil root has no files.
 func read(root *os.Root, file string) ([]byte, error) {
+	if root == nil {
+		return nil, fs.ErrNotExist
+	}
 	if folder := path.Dir(file); folder != "." {
 		info, err := root.Lstat(filepath.FromSlash(folder))
 		if err != nil || !info.IsDir() {
