@@ -4,14 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/promptweir/promptweir/cmd/promptweir/internal/serving"
 	"github.com/promptweir/promptweir/cmd/promptweir/internal/terminal"
 	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/gateway"
-	"github.com/promptweir/promptweir/gateway/admin"
 	"github.com/promptweir/promptweir/gateway/snapshot"
 	"github.com/promptweir/promptweir/upstream"
 )
@@ -100,11 +98,11 @@ func (a *app) awaitTried(ctx context.Context, g *gateway.Gateway) error {
 // reportTroubles prints the problems of upstreams. If there are upstreams and none could be listed, it
 // returns an error.
 func (a *app) reportTroubles(g *gateway.Gateway) error {
-	for _, trouble := range g.Snapshot().Troubles() {
+	s := g.Snapshot()
+	for _, trouble := range s.Troubles() {
 		a.warn("%s", trouble)
 	}
-	upstreams := g.Ready().Upstreams
-	if len(upstreams) > 0 && !slices.ContainsFunc(upstreams, func(u admin.UpstreamHealth) bool { return u.Listed }) {
+	if len(s.Upstreams) > 0 && len(s.Unlisted()) == len(s.Upstreams) {
 		return errors.New("no upstream could be listed")
 	}
 	return nil
