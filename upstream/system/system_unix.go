@@ -24,15 +24,9 @@ func DescriptorLimit() int {
 	return int(limit.Cur)
 }
 
-// HasInput returns a function that reports whether a read from the connection would return at once:
-// with bytes, the end or an error. The function allocates no memory. Only one goroutine at a time
-// may call it.
-func HasInput(connection syscall.RawConn) func() bool {
-	var one [1]byte
-	var has bool
-	look := func(fd uintptr) {
-		_, _, err := syscall.Recvfrom(int(fd), one[:], syscall.MSG_PEEK)
-		has = !errors.Is(err, syscall.EAGAIN)
-	}
-	return func() bool { return connection.Control(look) != nil || has }
+// HasInput reports whether a read from a non-blocking socket would return at once: with bytes, the
+// end or an error. It uses the memory of buffer, which must have at least one byte.
+func HasInput(socket uintptr, buffer []byte) bool {
+	_, _, err := syscall.Recvfrom(int(socket), buffer[:1], syscall.MSG_PEEK)
+	return !errors.Is(err, syscall.EAGAIN)
 }

@@ -24,5 +24,5 @@ func HideMemory() error { return nil }
 // DescriptorLimit returns maxDescriptors: on Windows only memory limits the handles.
 func DescriptorLimit() int { return maxDescriptors }
 
-// HasInput returns nil: on Windows only a read shows whether there is input.
-func HasInput(syscall.RawConn) func() bool { return nil }
+// HasInput returns false: on Windows only a read shows whether there is input.
+func HasInput(uintptr, []byte) bool { return false }

@@ -76,8 +76,12 @@ func (c *Client) Do(ctx context.Context, head *Head, extra Fields, body []byte, 
 		}
 		used.isLast = fresh
 	}
-	used.begin(ctx)
+	used.begin(ctx, isReused)
 	response, err := used.exchange(head, extra, body)
+	if errors.Is(err, errEnded) { // try the next idle connection
+		used.release(false)
+		return c.Do(ctx, head, extra, body, fresh)
+	}
 	answered := used.answered
 	if err == nil && isReused && used.isLast && isFarewell(response) {
 		err, answered = errFarewell, false
@@ -132,7 +136,7 @@ func (c *Client) connect(ctx context.Context) (*conn, error) {
 	return made, nil
 }
 
-// take returns an idle connection, or nil if there is none. It closes idle connections that the server has ended.
+// take returns an idle connection, or nil if there is none.
 func (c *Client) take() *conn {
 	for {
 		c.mu.Lock()
@@ -144,7 +148,7 @@ func (c *Client) take() *conn {
 		idle := c.idle[last]
 		c.idle = slices.Delete(c.idle, last, last+1)
 		c.mu.Unlock()
-		if !idle.hasEnded() {
+		if !idle.hasBuffered() {
 			return idle
 		}
 		_ = idle.link.Close()

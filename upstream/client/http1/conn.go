@@ -42,15 +42,23 @@ type conn struct {
 	since time.Time // start of the idle time
 	// interrupt ends reads and writes in progress.
 	interrupt func()
-	// hasInput reports whether the socket has input, see [system.HasInput]. It is nil if the link
-	// is not a socket, and on Windows.
-	hasInput func() bool
+	// plain is the link without TLS. socket is its socket, or nil if it is not a socket. advance is the method advanceSocket.
+	plain   net.Conn
+	socket  syscall.RawConn
+	advance func(socket uintptr) (isDone bool)
+	peeked  [1]byte // for [system.HasInput]
 
-	// The fields below belong to the current request. stop ends the wait for the end of its context. It returns false
+	// The fields below belong to the current request. isReused is true if an earlier request used the connection, and
+	// hasEnded if the server has ended it since. unsent is nil once the request was written, with the error unwritten.
+	// stop ends the wait for the end of its context. It returns false
 	// if the context has already ended.
-	ctx    context.Context //nolint:containedctx // the request's
-	stop   func() bool
-	reader *bufio.Reader
+	ctx       context.Context //nolint:containedctx // the request's
+	stop      func() bool
+	reader    *bufio.Reader
+	isReused  bool
+	hasEnded  bool
+	unsent    []byte
+	unwritten error
 	// headLeft is the number of bytes that the head may still have. It is negative after the head.
 	headLeft int
 	answered bool
@@ -63,21 +71,21 @@ func newConn(c *Client, link *Link) *conn {
 	defer c.mu.Unlock()
 	made := &conn{client: c, link: link, stream: link.Conn, round: c.round}
 	made.interrupt = func() { _ = link.Close() }
-	inner := link.Conn
-	if secured, ok := inner.(*tls.Conn); ok { // TLS to a proxy
-		inner = secured.NetConn()
+	made.plain = link.Conn
+	if secured, ok := link.Conn.(*tls.Conn); ok { // TLS to a proxy
+		made.plain = secured.NetConn()
 	}
-	if socket, ok := inner.(syscall.Conn); ok {
+	if socket, ok := made.plain.(syscall.Conn); ok {
 		if raw, err := socket.SyscallConn(); err == nil {
-			made.hasInput = system.HasInput(raw)
+			made.socket, made.advance = raw, made.advanceSocket
 		}
 	}
 	return made
 }
 
 // begin prepares the connection for a request.
-func (c *conn) begin(ctx context.Context) {
-	c.ctx, c.answered, c.headLeft = ctx, false, maxHead
+func (c *conn) begin(ctx context.Context, isReused bool) {
+	c.ctx, c.isReused, c.answered, c.headLeft = ctx, isReused, false, maxHead
 	until, _ := ctx.Deadline()
 	_ = c.stream.SetDeadline(until) // the zero time means no deadline
 	if lazy, ok := ctx.(Lazy); ok {
@@ -100,19 +108,50 @@ func (c *conn) release(isWhole bool) {
 	c.client.put(c)
 }
 
-// hasEnded reports whether the server has closed an idle connection, or sent something unexpected.
-func (c *conn) hasEnded() bool {
-	if c.hasInput != nil && c.hasInput() {
-		return true
-	}
+// hasBuffered reports whether TLS has already read something unexpected from the socket of an idle connection.
+func (c *conn) hasBuffered() bool {
 	secured, ok := c.stream.(*tls.Conn)
 	if !ok {
 		return false
 	}
-	// crypto/tls may already have read input from the socket, so try to read without waiting.
+	// Try to read without waiting.
 	_ = secured.SetReadDeadline(time.Unix(1, 0))
 	_, err := secured.Read(make([]byte, 1))
 	return !errors.Is(err, os.ErrDeadlineExceeded)
+}
+
+// write writes a request. If the server has ended an idle connection, write returns errEnded and has written nothing.
+func (c *conn) write(request []byte) error {
+	c.unsent, c.unwritten, c.hasEnded = request, nil, false
+	if c.socket != nil {
+		_ = c.socket.Read(c.advance) // the next read returns the same error
+	}
+	if c.hasEnded {
+		return errEnded
+	}
+	if c.unsent != nil {
+		_, c.unwritten = c.stream.Write(request)
+		c.unsent = nil
+	}
+	return nil
+}
+
+// advanceSocket is called by the Read of the socket, which notices input from before the first call on. The first call writes
+// the request. The Read then waits for input, because to read before the response has begun would be a system call in vain.
+// The second call ends the Read, which has read nothing.
+func (c *conn) advanceSocket(socket uintptr) (isDone bool) {
+	switch {
+	case c.unsent == nil: // the response has begun
+		return true
+	case c.isReused && system.HasInput(socket, c.peeked[:]):
+		c.hasEnded = true
+		return true
+	case c.stream != c.plain: // TLS may read in order to write
+		return true
+	}
+	_, c.unwritten = c.stream.Write(c.unsent)
+	c.unsent = nil
+	return c.unwritten != nil
 }
 
 // exchange sends a request and reads the head of the response.
@@ -124,7 +163,9 @@ func (c *conn) exchange(head *Head, extra Fields, body []byte) (*http.Response, 
 	if c.out = out; cap(out) > maxKept {
 		c.out = nil
 	}
-	_, unwritten := c.stream.Write(out)
+	if err := c.write(out); err != nil {
+		return nil, err
+	}
 	// Read the response even after a failed write. A server may respond and close before it has read the whole request.
 	// In TLS 1.3, the alert that refuses a client certificate arrives in this read (RFC 8446, section 4.4.2.4).
 	first, err := c.reader.Peek(1)
@@ -154,7 +195,7 @@ func (c *conn) exchange(head *Head, extra Fields, body []byte) (*http.Response, 
 		c.headLeft = -1
 		// With Content-Length and chunks, a proxy in between may have used the other length (RFC 9112, section 6.3).
 		isDoubtful := response.ContentLength < 0 && (!isWhole || hasLength(raw))
-		c.isLast = c.isLast || unwritten != nil || response.Close || response.Proto != "HTTP/1.1" || isDoubtful
+		c.isLast = c.isLast || c.unwritten != nil || response.Close || response.Proto != "HTTP/1.1" || isDoubtful
 		return response, nil //nolint:nilerr // the response is valid even if the request was not written completely
 	}
 	return nil, errInformation

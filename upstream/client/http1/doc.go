@@ -2,13 +2,14 @@
 // request through two goroutines of the connection and builds a new head for it. This client writes the request and reads
 // the response on the caller's goroutine, and many requests share one head:
 //
-//	Client.Do ──▶ take ──▶ an idle connection, unless the server has closed it or sent something
+//	Client.Do ──▶ take ──▶ an idle connection
 //	              │ none
 //	              ▼
 //	          connect ──▶ Dial, and TLS
 //	              │
 //	              ▼
-//	         exchange ──▶ one write of head and body, then the response's head by http.ReadResponse
+//	         exchange ──▶ one write of head and body, then the response's head by http.ReadResponse. If the server has
+//	              │       closed an idle connection or sent something, Do tries the next one.
 //	              │
 //	              ▼
 //	    Response.Body ──▶ at its end: release ──▶ keep the connection idle, or close it

@@ -8,6 +8,7 @@ var (
 	// ErrWantsTLS means that the server answered an unencrypted request with a TLS alert.
 	ErrWantsTLS = errors.New("the server speaks TLS")
 
+	errEnded       = errors.New("the server closed the kept connection")
 	errFarewell    = errors.New("the server closed the kept connection with an HTTP error")
 	errHeadTooLong = errors.New("the head of the response is too long")
 	errInformation = errors.New("the server sends one informational response after another")
