@@ -167,9 +167,7 @@ func (w *writer) name(name string) {
 	w.json = append(append(append(w.json, `,"`...), name...), `":`...)
 }
 
-func (w *writer) quote(text string) {
-	w.json, _ = jsontext.AppendQuote(w.json, text) // an error means that invalid UTF-8 was replaced
-}
+func (w *writer) quote(text string) { w.json = wire.AppendQuote(w.json, text) }
 
 func (w *writer) text(name, text string) {
 	if text != "" {

@@ -250,7 +250,7 @@ func (o Object) AppendBy(dst []byte, appendValue func(dst []byte, value jsontext
 		if m.quoted != nil {
 			dst = append(dst, m.quoted...)
 		} else {
-			dst, _ = jsontext.AppendQuote(dst, m.Name) // an error means that invalid UTF-8 was replaced
+			dst = AppendQuote(dst, m.Name)
 		}
 		dst = appendValue(append(dst, ':'), m.Value)
 	}
@@ -270,10 +270,18 @@ func (o Object) size() int {
 func (o Object) JSON() jsontext.Value { return o.Append(make([]byte, 0, o.size())) }
 
 // Quote returns s as a JSON string. Invalid UTF-8 becomes U+FFFD.
-func Quote(s string) jsontext.Value {
-	// An error means that invalid UTF-8 was replaced.
-	quoted, _ := jsontext.AppendQuote(make([]byte, 0, len(s)+2), s)
-	return quoted
+func Quote(s string) jsontext.Value { return AppendQuote(make([]byte, 0, len(s)+2), s) }
+
+// AppendQuote appends s to dst as a JSON string. Invalid UTF-8 becomes U+FFFD.
+func AppendQuote(dst []byte, s string) []byte {
+	for i := range len(s) {
+		if c := s[i]; c < ' ' || c >= 0x7f || c == '"' || c == '\\' {
+			dst, _ = jsontext.AppendQuote(dst, s) // an error means that invalid UTF-8 was replaced
+			return dst
+		}
+	}
+	// Most texts need no escapes, and jsontext takes longer to find that out.
+	return append(append(append(dst, '"'), s...), '"')
 }
 
 // Array returns a JSON array of values.
