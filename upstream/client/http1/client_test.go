@@ -583,6 +583,22 @@ func TestDo_NobodyGetsAnothersAnswer(t *testing.T) {
 	t.Logf("%d answers over %d connections", answers.Load(), s.accepted.Load())
 }
 
+func TestDo_ReadsWhatTheServerSentFirst(t *testing.T) {
+	t.Parallel()
+	sent := make(chan struct{})
+	s := serve(t, func(_ int, r *bufio.Reader, w net.Conn) {
+		_, _ = io.WriteString(w, exchanges["a length"].response)
+		close(sent)
+		_, _ = io.Copy(io.Discard, r)
+	})
+	c, head := s.client(t)
+	dial := c.Dial
+	c.Dial = func(ctx context.Context) (*http1.Link, error) { link, err := dial(ctx); <-sent; return link, err }
+	if got, err := post(t.Context(), c, head, "{}"); got != "ok" {
+		t.Errorf("%q, %v", got, err)
+	}
+}
+
 func TestClient_KeepsNoMoreThanItMay(t *testing.T) {
 	t.Parallel()
 	var open atomic.Int32

@@ -123,7 +123,8 @@ func (c *conn) hasBuffered() bool {
 // write writes a request. If the server has ended an idle connection, write returns errEnded and has written nothing.
 func (c *conn) write(request []byte) error {
 	c.unsent, c.unwritten, c.hasEnded = request, nil, false
-	if c.socket != nil {
+	// On a new connection, input from before the Read would not be noticed.
+	if c.socket != nil && c.isReused {
 		_ = c.socket.Read(c.advance) // the next read returns the same error
 	}
 	if c.hasEnded {
@@ -136,14 +137,14 @@ func (c *conn) write(request []byte) error {
 	return nil
 }
 
-// advanceSocket is called by the Read of the socket, which notices input from before the first call on. The first call writes
-// the request. The Read then waits for input, because to read before the response has begun would be a system call in vain.
+// advanceSocket is called by the Read of the socket, which notices input from before the first call on. The first call
+// looks for earlier input and writes the request. The Read then waits for input, because to read before the response has begun would be a system call in vain.
 // The second call ends the Read, which has read nothing.
 func (c *conn) advanceSocket(socket uintptr) (isDone bool) {
 	switch {
 	case c.unsent == nil: // the response has begun
 		return true
-	case c.isReused && system.HasInput(socket, c.peeked[:]):
+	case system.HasInput(socket, c.peeked[:]):
 		c.hasEnded = true
 		return true
 	case c.stream != c.plain: // TLS may read in order to write
