@@ -2,10 +2,13 @@ package edge
 
 import "github.com/promptweir/promptweir/config"
 
-// Least is the size in bytes from which requests and responses are counted. The number of connections and streams bounds the
-// memory of smaller ones, and the socket of a client that does not read takes most of them. Counting costs a get 1 % of
-// its CPU time.
-const Least = 16 << 10
+// Least is the size in bytes from which requests and responses are counted. Smaller requests and responses fit
+// into buffers that each connection has anyway.
+const Least = 4 << 10
+
+// LeastForSocket is [Least] for the response to a request that is the only one on its connection. The client's socket takes a
+// smaller response at once, even if the client does not read. Counting a response costs 1 % of the CPU time of a get.
+const LeastForSocket = 16 << 10
 
 // Each principal and each upstream may hold 1/quarters of max_buffered.
 const quarters = 4
@@ -102,8 +105,12 @@ func (l *Ledger) Full(maxBuffered config.Share, client string) bool {
 
 // Busy reports whether so many bytes are held that one client may be [Ledger.Full]. It takes no lock.
 func (l *Ledger) Busy(maxBuffered config.Share) bool {
+	total := l.total.Load()
+	if total < Least {
+		return false
+	}
 	most := maxBuffered.Of(l.memory)
-	return most > 0 && l.total.Load() >= most/quarters
+	return most > 0 && total >= most/quarters
 }
 
 // Held returns the number of bytes held by all clients and upstreams.

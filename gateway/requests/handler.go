@@ -95,7 +95,11 @@ func (h *Handler) Handle(ctx context.Context, r *Request, scope *Scope, buffer [
 		// Count the response before conclude records the outcome, because a response that does not
 		// fit is refused. A small response is not counted: it fits in the buffers of its
 		// connection.
-		if size := len(out.JSON) + len(out.large); size >= edge.Least {
+		least := edge.Least
+		if r.InParts && scope.Connection == (edge.Reservation{}) { // over HTTP/2, requests share a connection
+			least = edge.LeastForSocket
+		}
+		if size := len(out.JSON) + len(out.large); size >= least {
 			err = h.hold(x, x.outcome.owner, size)
 		}
 	}
