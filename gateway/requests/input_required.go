@@ -110,7 +110,8 @@ func (x *run) collectInput(ctx context.Context, o *outcome, last bool) (again bo
 		c.params = c.params.With(memberResponses, replies.JSON())
 	}
 	if state := result.Get(memberState); state != nil {
-		c.params = c.params.With(memberState, state)
+		// Clone: the next result uses the memory of this one.
+		c.params = c.params.With(memberState, state.Clone())
 	}
 	return true, nil
 }
