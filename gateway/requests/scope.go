@@ -35,6 +35,10 @@ type Scope struct {
 // Limited reports whether a limit counts the request.
 func (s *Scope) Limited() bool { return len(s.limited) > 0 }
 
+// KeepMemory keeps the memory of the response from being used again. Call it if the response could not be written, because
+// something may still be reading it.
+func (s *Scope) KeepMemory() { s.run = nil }
+
 // Close releases everything that the request holds. Call it when the response is written, or the
 // client no longer waits for it. Calling it again does nothing.
 func (s *Scope) Close() {

@@ -276,11 +276,13 @@ func (x *exchange) respond(ctx context.Context, request *requests.Request, statu
 		status = http.StatusBadRequest
 	}
 	parts, through := response.Parts(), x.scope.Limited() // a limit counts the request until the response is sent
-	// After an error, a write may still be using the buffer: over HTTP/2, it returns as soon as the
+	// After an error, a write may still be using the memory: over HTTP/2, it returns as soon as the
 	// client resets the stream.
-	if err := write(ctx, x.w, response.Ready, status, through, parts...); err == nil {
-		putBuffer(buffer, response.JSON)
+	if err := write(ctx, x.w, response.Ready, status, through, parts...); err != nil {
+		x.scope.KeepMemory()
+		return
 	}
+	putBuffer(buffer, response.JSON)
 }
 
 // respondRelaying handles a request that may send messages to the client before the response. It
