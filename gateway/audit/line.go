@@ -136,8 +136,14 @@ func (l *Line) encode() []byte {
 	w.text("as", l.As)
 	w.text("outcome", string(l.Outcome))
 	w.text("reason", l.Reason)
-	w.number("code", float64(l.Code))
-	w.number("duration_ms", float64(l.Duration.Round(time.Microsecond))/float64(time.Millisecond))
+	if l.Code != 0 {
+		w.name("code")
+		w.json = strconv.AppendInt(w.json, l.Code, 10)
+	}
+	if took := l.Duration.Round(time.Microsecond); took != 0 {
+		w.name("duration_ms")
+		w.json = strconv.AppendFloat(w.json, float64(took)/float64(time.Millisecond), 'f', -1, 64)
+	}
 	w.hex("trace_id", l.Trace)
 	w.flag("cut", w.cut)
 	line := append(w.json, "}\n"...)
@@ -180,13 +186,6 @@ func (w *writer) flag(name string, flag bool) {
 	if flag {
 		w.name(name)
 		w.json = append(w.json, "true"...)
-	}
-}
-
-func (w *writer) number(name string, number float64) {
-	if number != 0 {
-		w.name(name)
-		w.json = strconv.AppendFloat(w.json, number, 'f', -1, 64)
 	}
 }
 

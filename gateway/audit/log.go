@@ -21,7 +21,7 @@ const (
 	retryInterval = 100 * time.Millisecond
 	// batchTime is the time that the writer waits for more lines, if the log is not required. A
 	// wake-up and a write per line would cost more CPU than encoding the line.
-	batchTime = 2 * time.Millisecond
+	batchTime = 10 * time.Millisecond
 	// maxBatch is the size of a batch, in bytes, after which no line is added.
 	maxBatch = 64 << 10
 	// closeBound bounds the time that [Log.Close] waits for the queue to be written.
