@@ -167,7 +167,7 @@ func TestMetrics_CountWhatOperatorsTryAtTheUpstreamOnly(t *testing.T) {
 	s := gatewaytest.Serve(t, fmt.Sprintf("admin {\n token_sha256 = \"%x\"\n}\n", sha256.Sum256([]byte("operator")))+
 		gatewaytest.Team("eng", "", "", gatewaytest.NewPeer(t, "up", "a")))
 	headers := append(gatewaytest.Bearer("operator"), "Content-Type", "application/x-www-form-urlencoded")
-	gatewaytest.Send(t, http.MethodPost, s.AdminURL+"/try", "name=up.a", headers).Want(t, http.StatusOK, `"state":"done"`)
+	gatewaytest.Send(t, http.MethodPost, s.AdminURL+"/try", "name=up.a", headers).Want(t, http.StatusOK, `"state": "done"`)
 	if gets := collect(t, reader, "promptweir.prompt.gets"); len(gets) > 0 {
 		t.Errorf("gets: %v", gets)
 	}
