@@ -45,7 +45,7 @@ type outcome struct {
 func newCall(x *run, entry *catalog.Entry, owners []catalog.Owner, params wire.Object) call {
 	c := call{
 		entry: entry, params: params, owners: owners,
-		request: upstream.Request{Method: x.r.Message.Method, Caller: x.upstreamCaller()},
+		request: upstream.Request{Method: x.r.Message.Method, Meta: x.r.Meta, Caller: x.upstreamCaller()},
 	}
 	if x.r.isReusable() {
 		c.request.Memory = &x.memory

@@ -124,7 +124,7 @@ func checkHeaders(header http.Header, request *requests.Request) *wire.Error {
 // mirrors returns an error unless the request has exactly one header with the given name, and the
 // value of that header is want.
 func mirrors(header http.Header, name, want string) *wire.Error {
-	values := header.Values(name)
+	values := header[name]
 	if len(values) != 1 {
 		return mismatch("exactly one %s header is required", name)
 	}

@@ -30,8 +30,8 @@ type Request struct {
 	Method string
 	// Name is the prompt's name for prompts/get, the uri for resources/read, and empty otherwise.
 	Name string
-	// Params may be nil.
-	Params wire.Object
+	// Params may be nil. For Meta see [client.Request].
+	Params, Meta wire.Object
 	// Assertion tells the server who the caller is; the zero value is not sent.
 	Assertion client.Assertion
 	// Files is [session.State.Files] of the state in which the prompt was found. It is nil for an upstream with a
@@ -87,7 +87,7 @@ func (c *Calls) Do(ctx context.Context, request *Request, relay *client.Relay) (
 		relay = &client.Relay{}
 	}
 	k := &call{Calls: c, caller: caller, request: request, relay: relay}
-	k.sent = client.Request{Method: request.Method, Name: request.Name, Params: request.Params, Assertion: request.Assertion, Memory: request.Memory}
+	k.sent = client.Request{Method: request.Method, Name: request.Name, Params: request.Params, Meta: request.Meta, Assertion: request.Assertion, Memory: request.Memory}
 	if err := k.refusePaused(); err != nil { // before the call uses a slot and the rate
 		return client.Result{}, err
 	}

@@ -109,7 +109,7 @@ func (s *Session) negotiateWithSilence(ctx context.Context) (agreement, error) {
 func (s *Session) discover(ctx context.Context) (agreement, error) {
 	result, err := s.handshake(ctx, &request{
 		method: wire.Discover, revision: wire.Rev20260728,
-		params: outgoingParams(ctx, wire.Rev20260728, s.dialer.implementation, &Relay{}, 0, nil),
+		params: outgoingParams(ctx, wire.Rev20260728, s.dialer.implementation, &Relay{}, 0, nil, nil),
 	})
 	if err != nil {
 		return agreement{}, probeError(err)

@@ -29,12 +29,14 @@ var noCapabilities, quotedRevision = jsontext.Value(emptyObject), wire.Quote(wir
 const extensions = "extensions"
 
 // outgoingParams returns the params for a server of the given revision. In _meta, the gateway's members replace the
-// members of the client's hop; all other members are unchanged. params may be nil. The result is nil if it has no members.
+// members of the client's hop; all other members are unchanged. params may be nil, and given as [Request.Meta]. The result is nil if it has no members.
 func outgoingParams(
-	ctx context.Context, revision string, self jsontext.Value, relay *Relay, progressToken int64, params wire.Object,
+	ctx context.Context, revision string, self jsontext.Value, relay *Relay, progressToken int64, params, given wire.Object,
 ) jsontext.Value {
 	before := params.Get("_meta")
-	given := params.Object("_meta")
+	if given == nil {
+		given = params.Object("_meta")
+	}
 	meta := make(wire.Object, 0, 8) // enough for most calls; a constant capacity keeps it on the stack
 	for _, member := range given {
 		if !slices.Contains(hopMeta, member.Name) {

@@ -164,8 +164,8 @@ type Request struct {
 	// Name is the value of the Mcp-Name header: the prompt's name for prompts/get, the uri for
 	// resources/read. It is empty for other methods.
 	Name string
-	// Params may be nil.
-	Params wire.Object
+	// Params may be nil. Meta are the members of their _meta, or nil if they are not known yet.
+	Params, Meta wire.Object
 	// Assertion tells the server who the caller is. It is sent over HTTP only.
 	Assertion Assertion
 	// Memory is memory that the result may use: the result is invalid once something else uses it. The call
@@ -200,7 +200,7 @@ func (s *Session) Call(ctx context.Context, q *Request, relay *Relay) (Result, e
 		defer s.inFlight.Add(-1)
 	}
 	r := &request{id: s.lastID.Add(1), method: q.Method, name: q.Name, revision: s.Revision, assertion: q.Assertion, memory: q.Memory}
-	r.params = outgoingParams(ctx, s.Revision, s.dialer.implementation, relay, r.id, q.Params)
+	r.params = outgoingParams(ctx, s.Revision, s.dialer.implementation, relay, r.id, q.Params, q.Meta)
 	// Most calls relay nothing, so the session need not match messages with them.
 	var call *relayedCall
 	if relay.relays() {
