@@ -593,7 +593,10 @@ func TestDo_ReadsWhatTheServerSentFirst(t *testing.T) {
 	})
 	c, head := s.client(t)
 	dial := c.Dial
-	c.Dial = func(ctx context.Context) (*http1.Link, error) { link, err := dial(ctx); <-sent; return link, err }
+	c.Dial = func(ctx context.Context) (*http1.Link, error) {
+		defer func() { <-sent }()
+		return dial(ctx)
+	}
 	if got, err := post(t.Context(), c, head, "{}"); got != "ok" {
 		t.Errorf("%q, %v", got, err)
 	}
