@@ -593,13 +593,9 @@ func TestDo_ReadsWhatTheServerSentFirst(t *testing.T) {
 	})
 	c, head := s.client(t)
 	dial := c.Dial
-	c.Dial = func(ctx context.Context) (*http1.Link, error) {
-		defer func() { <-sent }()
-		return dial(ctx)
-	}
-	if got, err := post(t.Context(), c, head, "{}"); got != "ok" {
-		t.Errorf("%q, %v", got, err)
-	}
+	c.Dial = func(ctx context.Context) (*http1.Link, error) { defer func() { <-sent }(); return dial(ctx) }
+	got, err := post(t.Context(), c, head, "{}")
+	upstreamtest.Equal(t, "ok", got, "the answer, with %v", err)
 }
 
 func TestClient_KeepsNoMoreThanItMay(t *testing.T) {
