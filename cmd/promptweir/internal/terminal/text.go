@@ -10,7 +10,6 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/promptweir/promptweir/config"
 	"github.com/promptweir/promptweir/upstream/wire"
 )
 
@@ -45,10 +44,13 @@ func (w printable) Write(text []byte) (int, error) {
 // isShown reports whether a character may be printed.
 func isShown(r rune) bool { return r == '\n' || r == '\t' || unicode.IsPrint(r) }
 
+// fillers are invisible, although Unicode counts them as letters, marks and symbols.
+const fillers = "\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0"
+
 // Showable reports whether a value can be shown unchanged on a line. Completion offers no other values.
 func Showable(value string) bool {
-	_, isHidden := config.HiddenIn(value)
-	return !isHidden && !strings.ContainsFunc(value, func(r rune) bool { return r == utf8.RuneError || !unicode.IsPrint(r) })
+	return !strings.ContainsAny(value, fillers) &&
+		!strings.ContainsFunc(value, func(r rune) bool { return r == utf8.RuneError || !unicode.IsPrint(r) })
 }
 
 func orReplacement(r rune) rune {
