@@ -111,11 +111,11 @@ func (r Report) Upstream() string {
 // finding, even if its block moved within a file.
 func (r Report) Key() string {
 	// Quote the names, because blanks separate the parts of the key.
-	key := fmt.Sprintf("%s %q %q", r.Kind, r.Name, r.Finding)
+	key := fmt.Appendf(nil, "%s %q %q", r.Kind, r.Name, r.Finding)
 	for _, o := range r.Owners {
-		key += fmt.Sprintf(" %q %q", o.Upstream, o.Name)
+		key = fmt.Appendf(key, " %q %q", o.Upstream, o.Name)
 	}
-	return key
+	return string(key)
 }
 
 // dependsOn reports whether a report can change after a refresh of an upstream. names and folds are
