@@ -161,8 +161,8 @@ func isHidden(r rune) bool {
 	return r >= 0x7f && (r == '\u2028' || r == '\u2029' || config.IsInvisible(r))
 }
 
-// writer appends the fields of a line, except empty ones, to its JSON. It is several times as fast as an encoder that
-// reads the fields by reflection.
+// writer appends the fields of a line, except empty ones, to its JSON. It uses no reflection, which took most of the time
+// for a line.
 type writer struct {
 	json []byte
 	// cut is true once a field was cut.

@@ -136,7 +136,7 @@ func (c *Client) connect(ctx context.Context) (*conn, error) {
 	return made, nil
 }
 
-// take returns an idle connection, or nil if there is none.
+// take returns an idle connection, or nil if there is none. It closes those from which TLS has read something unexpected.
 func (c *Client) take() *conn {
 	for {
 		c.mu.Lock()

@@ -48,10 +48,10 @@ type conn struct {
 	advance func(socket uintptr) (isDone bool)
 	peeked  [1]byte // for [system.HasInput]
 
-	// The fields below belong to the current request. isReused is true if an earlier request used the connection, and
-	// hasEnded if the server has ended it since. unsent is nil once the request was written, with the error unwritten.
-	// stop ends the wait for the end of its context. It returns false
-	// if the context has already ended.
+	// The fields below belong to the current request. stop ends the wait for the end of its context. It returns false if
+	// the context has already ended. isReused is true if an earlier request used the connection, and hasEnded if the
+	// server has ended the connection since. unsent is the request until it is written, and unwritten is the error of
+	// the write.
 	ctx       context.Context //nolint:containedctx // the request's
 	stop      func() bool
 	reader    *bufio.Reader
@@ -137,9 +137,9 @@ func (c *conn) write(request []byte) error {
 	return nil
 }
 
-// advanceSocket is called by the Read of the socket, which notices input from before the first call on. The first call
-// looks for earlier input and writes the request. The Read then waits for input, because to read before the response has begun would be a system call in vain.
-// The second call ends the Read, which has read nothing.
+// advanceSocket is the function of the socket's Read. The Read notices input from before the first call on. The first call
+// looks for earlier input and writes the request. The Read then waits: to read before the response has begun would be
+// a wasted system call. The second call ends the Read, which has read nothing.
 func (c *conn) advanceSocket(socket uintptr) (isDone bool) {
 	switch {
 	case c.unsent == nil: // the response has begun
